@@ -1,0 +1,3 @@
+module github.com/lb-render/lb-render
+
+go 1.26
