@@ -1,6 +1,7 @@
 package types
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -115,7 +116,7 @@ func checkPortName(s string) error {
 func checkName(s string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf("is missing; every entry needs one")
+		return errors.New("is missing; every entry needs one")
 	case !dnsLabel.MatchString(s):
 		return fmt.Errorf("%q is not a name that Kubernetes allows: at most 63 of a-z, 0-9 and -, not starting or ending in -", s)
 	}
@@ -201,7 +202,7 @@ func checkLabel(key, value string) error {
 	case found && (len(prefix) > 253 || !dnsName.MatchString(prefix)), !labelName.MatchString(name):
 		return fmt.Errorf("%q is not a label key that Kubernetes allows", key)
 	case !labelValue.MatchString(value):
-		return fmt.Errorf("%q is not a label value that Kubernetes allows: at most 63 of A-Z, a-z, 0-9, -, _ and .", value)
+		return fmt.Errorf("%q is not a label value that Kubernetes allows: at most 63 of A-Z, a-z, 0-9, dot, - and _", value)
 	}
 	return nil
 }

@@ -1,0 +1,170 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The resources that are watched, as a Source and the metrics name them.
+const (
+	ConfigMaps     = "configmaps"
+	Services       = "services"
+	EndpointSlices = "endpointslices"
+	Nodes          = "nodes"
+	Pods           = "pods"
+)
+
+// Source hands out the list-watch of a resource. An API server and a directory
+// of manifests are the same to all that follows.
+type Source interface {
+	ListerWatcher(resource string) cache.ListerWatcher
+}
+
+// apiSource lists and watches on an API server.
+type apiSource struct {
+	core, discovery     rest.Interface
+	cmNamespace, cmName string
+	node                string // limits pods; "" does not
+}
+
+// newAPISource connects to nothing yet; it fails for a kubeconfig that cannot be read.
+func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSource, error) {
+	var config *rest.Config
+	var err error
+	if kubeConfigFile == "" {
+		if config, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("no kubeconfig is given, and this is not a pod of a cluster: %w", err)
+		}
+	} else if config, err = clientcmd.BuildConfigFromFlags("", kubeConfigFile); err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig %s: %w", kubeConfigFile, err)
+	}
+	config.UserAgent = "lb-render"
+	// Protobuf is a third of JSON's size and a tenth of its cost to decode.
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, discoveryv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client := func(gv schema.GroupVersion, path string) (rest.Interface, error) {
+		c := rest.CopyConfig(config)
+		c.GroupVersion, c.APIPath = &gv, path
+		return rest.RESTClientFor(c)
+	}
+	s := &apiSource{cmNamespace: cmNamespace, cmName: cmName}
+	if o.pods == PodsNode {
+		s.node = o.node
+	}
+	if s.core, err = client(v1.SchemeGroupVersion, "/api"); err == nil {
+		s.discovery, err = client(discoveryv1.SchemeGroupVersion, "/apis")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client for %s: %w", config.Host, err)
+	}
+	return s, nil
+}
+
+// ListerWatcher watches just the one ConfigMap, so that RBAC can name it.
+func (s *apiSource) ListerWatcher(resource string) cache.ListerWatcher {
+	client, namespace, selector := s.core, metav1.NamespaceAll, fields.Everything()
+	switch resource {
+	case EndpointSlices:
+		client = s.discovery
+	case ConfigMaps:
+		namespace, selector = s.cmNamespace, fields.OneTermEqualSelector("metadata.name", s.cmName)
+	case Pods:
+		if s.node != "" {
+			selector = fields.OneTermEqualSelector("spec.nodeName", s.node)
+		}
+	}
+	return cache.NewListWatchFromClient(client, resource, namespace, selector)
+}
+
+// reporting tells how every list and watch of a resource went, so that status
+// and metrics know of a failure the moment it happens and of its end.
+type reporting struct {
+	cache.ListerWatcherWithContext
+	plain  cache.ListerWatcher
+	report func(error)
+}
+
+func (r reporting) List(o metav1.ListOptions) (runtime.Object, error) {
+	return r.ListWithContext(context.Background(), o)
+}
+
+func (r reporting) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return r.WatchWithContext(context.Background(), o)
+}
+
+func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := r.ListerWatcherWithContext.ListWithContext(ctx, o)
+	r.report(err)
+	return list, err
+}
+
+func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.ListerWatcherWithContext.WatchWithContext(ctx, o)
+	r.report(err)
+	return w, err
+}
+
+// IsWatchListSemanticsUnSupported passes on what the list-watch beneath says of
+// itself; the reflector asks for it by this name.
+func (r reporting) IsWatchListSemanticsUnSupported() bool {
+	u, ok := r.plain.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && u.IsWatchListSemanticsUnSupported()
+}
+
+// reconnect is how long to wait before a list or watch is tried again: a
+// load balancer that stays behind for the half minute that client-go allows by
+// default is a load balancer with dead servers.
+func reconnect() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 20, Cap: 4 * time.Second}
+}
+
+// follow lists and watches one resource into its store until ctx is done.
+func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWatcher, example runtime.Object, into cache.ReflectorStore) {
+	report := func(err error) { w.reportResource(ctx, resource, err) }
+	logger := logr.FromSlogHandler(w.logger.With("resource", resource).Handler())
+	r := cache.NewReflectorWithOptions(
+		reporting{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), plain: lw, report: report},
+		example, into, cache.ReflectorOptions{Name: resource, Logger: &logger, Backoff: reconnect()})
+	backoff := reconnect()
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := r.ListAndWatchWithContext(ctx)
+		if err != nil && !errors.Is(err, io.EOF) {
+			report(err)
+		}
+		if time.Since(started) > time.Minute {
+			backoff = reconnect() // it had worked
+		}
+		pause := backoff.Step()
+		w.metrics.WatchBackoffDuration(pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}

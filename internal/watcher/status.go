@@ -1,0 +1,111 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Status is how the watcher itself is doing.
+type Status struct {
+	// Synced is true once every resource was listed.
+	Synced bool
+	// ConfigError is why the ConfigMap's document is not in force; nil if it is.
+	ConfigError error
+	// LastEvent is when the source last said anything; zero if never.
+	LastEvent time.Time
+	// Resources says of each watched resource whether it can be read.
+	Resources map[string]ResourceStatus
+}
+
+// ResourceStatus is how following one resource goes.
+type ResourceStatus struct {
+	Listed bool
+	// Err is the newest failure; nil when the last list or watch succeeded.
+	Err error
+	// Since is when it began to fail; zero if it does not.
+	Since time.Time
+}
+
+// Waiting says in one line which resources hold up the start, or fail, and why; "" if none does.
+func (s Status) Waiting() string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.Resources)) {
+		switch r := s.Resources[name]; {
+		case r.Err != nil:
+			out = append(out, fmt.Sprintf("%s: %v", name, r.Err))
+		case !r.Listed:
+			out = append(out, name+": not listed yet")
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// Status returns a snapshot.
+func (w *Watcher) Status() Status {
+	w.RLock()
+	defer w.RUnlock()
+	s := w.status
+	s.Resources = maps.Clone(s.Resources)
+	return s
+}
+
+func (w *Watcher) setResource(resource string, s ResourceStatus) {
+	w.Lock()
+	defer w.Unlock()
+	w.status.Resources[resource] = s
+}
+
+func (w *Watcher) noteEvent() {
+	w.Lock()
+	defer w.Unlock()
+	w.status.LastEvent = time.Now()
+}
+
+// reportResource notes how a list or watch went; nil is success. A failure is
+// logged when it is new, not each time it is met again.
+func (w *Watcher) reportResource(ctx context.Context, resource string, err error) {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return // we are stopping
+	}
+	if err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
+		return // history was compacted; the reflector lists anew
+	}
+	w.Lock()
+	was := w.status.Resources[resource]
+	now := ResourceStatus{Listed: was.Listed || err == nil, Err: explain(resource, err), Since: was.Since}
+	switch {
+	case err == nil:
+		now.Since = time.Time{}
+	case was.Err == nil:
+		now.Since = time.Now()
+	}
+	w.status.Resources[resource] = now
+	w.Unlock()
+	if err != nil {
+		w.metrics.WatchErr(resource, err)
+	}
+	switch {
+	case err != nil && (was.Err == nil || was.Err.Error() != now.Err.Error()):
+		w.logger.Warn("cannot watch; the last state stays in force", "resource", resource, "err", now.Err)
+	case err == nil && was.Err != nil:
+		w.logger.Info("watching again", "resource", resource, "after", time.Since(was.Since).Round(time.Millisecond))
+	}
+}
+
+// explain adds the way out to errors that have one.
+func explain(resource string, err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; grant list and watch on %s (see examples/kubernetes)", err, resource)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w; the credentials in the kubeconfig are not accepted", err)
+	}
+	return err
+}
