@@ -3,6 +3,7 @@ package watcher
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -172,3 +173,5 @@ func node(name, ip string, change ...func(*v1.Node)) *v1.Node {
 	}
 	return n
 }
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
