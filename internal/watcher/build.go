@@ -148,6 +148,9 @@ func (w *Watcher) apply(d dirty, all bool) {
 		}
 	}
 	configMap := s.configMaps.objects[w.ConfigMapNamespace+"/"+w.ConfigMapName]
+	if w.opts.configMap != nil {
+		configMap = stripConfigMap(w.opts.configMap, w.ConfigKey)
+	}
 	s.mu.Unlock()
 
 	endpoints := make(map[string]*v1.Endpoints, len(services))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 )
 
 // Option changes a default of NewWatcher.
@@ -22,6 +23,7 @@ type options struct {
 	metrics        WatcherMetrics
 	allServices    bool
 	debugAddress   string
+	configMap      *v1.ConfigMap
 }
 
 func defaults() options {
@@ -78,3 +80,7 @@ func WithAllServices(on bool) Option { return func(o *options) { o.allServices =
 // WithDebugAddress is where StartDebugWebServer listens: host:port. The
 // default is a free port on loopback; pprof is not for everyone.
 func WithDebugAddress(address string) Option { return func(o *options) { o.debugAddress = address } }
+
+// WithConfigMap uses cm in the place of the ConfigMap in the cluster, to see
+// what would become of it. Its name does not matter.
+func WithConfigMap(cm *v1.ConfigMap) Option { return func(o *options) { o.configMap = cm } }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/lb-render/lb-render/internal/types"
 )
@@ -284,4 +285,29 @@ func (w *Watcher) counts() map[string]string {
 		"services": strconv.Itoa(w.ServiceCount()), "endpoints": strconv.Itoa(w.EndpointCount()),
 		"vipPool": strconv.Itoa(w.VIPPoolCount()), "entries": strconv.Itoa(w.ServiceDefinitionCount()),
 	}
+}
+
+// Objects returns all watched objects, in no particular order, without what
+// is not used of them. They are shared: change nothing in them.
+func (w *Watcher) Objects() []runtime.Object {
+	s := w.stores
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []runtime.Object
+	for _, o := range s.configMaps.objects {
+		out = append(out, o)
+	}
+	for _, o := range s.services.objects {
+		out = append(out, o)
+	}
+	for _, o := range s.slices.objects {
+		out = append(out, o)
+	}
+	for _, o := range s.nodes.objects {
+		out = append(out, o)
+	}
+	for _, o := range s.pods.objects {
+		out = append(out, o)
+	}
+	return out
 }

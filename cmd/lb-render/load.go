@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/lb-render/lb-render/internal/agent"
+	"github.com/lb-render/lb-render/internal/config"
+	"github.com/lb-render/lb-render/internal/manifest"
+	"github.com/lb-render/lb-render/internal/output"
+	"github.com/lb-render/lb-render/internal/template"
+	"github.com/lb-render/lb-render/internal/watcher"
+)
+
+const defaultConfig = "/etc/lb-render/lb-render.yaml"
+
+// flags work with every command.
+type flags struct {
+	config    string
+	overrides config.Overrides
+	verbose   bool
+}
+
+func (f *flags) add(set *pflag.FlagSet, getenv func(string) string) {
+	set.StringVarP(&f.config, "config", "c", defaultConfig, "the agent's config `file`")
+	set.StringVar(&f.overrides.Kubeconfig, "kubeconfig", "", "read the cluster that this `file` names")
+	set.StringVar(&f.overrides.Manifests, "manifests", "", "read the manifests in `DIR` in the place of a cluster")
+	set.StringVar(&f.overrides.NodeName, "node-name", "", "the Kubernetes node that this host is")
+	set.StringVar(&f.overrides.LogLevel, "log-level", "", "debug, info, warn or error")
+	set.StringVar(&f.overrides.LogFormat, "log-format", "", "text or json")
+	set.BoolVarP(&f.verbose, "verbose", "v", false, "say more")
+	f.overrides.StateDir = firstOf(getenv("STATE_DIRECTORY"))
+	f.overrides.RuntimeDir = firstOf(getenv("RUNTIME_DIRECTORY"))
+}
+
+// firstOf takes the first of several directories, which systemd separates by colons.
+func firstOf(list string) string {
+	first, _, _ := strings.Cut(list, ":")
+	return first
+}
+
+// loaded is the config, ready to be put to use.
+type loaded struct {
+	config   *config.Config
+	settings *agent.Settings
+	logger   *slog.Logger
+	// foreign: --manifests may be of any cluster, so what this host kept of its own is none of theirs.
+	foreign bool
+}
+
+// load reads the config file, with what flags and environment say.
+func (p *program) load() (*loaded, error) {
+	for _, check := range []struct{ flag, value, allowed string }{
+		{"--log-level", p.flags.overrides.LogLevel, " debug info warn error "},
+		{"--log-format", p.flags.overrides.LogFormat, " text json "},
+	} {
+		if check.value != "" && !strings.Contains(check.allowed, " "+check.value+" ") {
+			return nil, fmt.Errorf("%s %q: must be one of%s", check.flag, check.value, strings.TrimRight(check.allowed, " "))
+		}
+	}
+	c, err := config.Load(p.flags.config, p.flags.overrides)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{config: c, logger: newLogger(p.stderr, c.Log), foreign: p.flags.overrides.Manifests != ""}
+	l.settings, err = p.settings(c, l)
+	return l, err
+}
+
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // config.Parse lets no other through
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// settings says the config in the agent's terms.
+func (p *program) settings(c *config.Config, l *loaded) (*agent.Settings, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding this host's name, which splay depends on: %w", err)
+	}
+	s := &agent.Settings{
+		Files:      []string{p.flags.config},
+		ClusterKey: clusterKey(c),
+		Templates:  template.Options{Dir: c.TemplateDir, LeftDelim: c.Delims[0], RightDelim: c.Delims[1], AllowFunctions: c.AllowFunctions},
+		Params:     c.Params, StartTimeout: c.Timing.StartTimeout, RuntimeDir: c.RuntimeDir, Listen: c.HTTP.Listen,
+		Guard: agent.Guard{MaxLoss: c.Guard.MaxLoss, Hold: c.Guard.Hold},
+	}
+	s.Cluster = func(ctx context.Context, reg prometheus.Registerer) (agent.Cluster, error) {
+		return l.watch(ctx, reg, p.dryRun)
+	}
+	for _, o := range c.Outputs {
+		out := agent.OutputSettings{
+			Options: output.Options{Name: o.Name, NoRollback: !o.Rollback, MinInterval: o.MinInterval, Splay: o.Splay, HostName: host,
+				Resync: c.Timing.Resync, RuntimeDir: c.RuntimeDir, Hook: p.hook},
+			Templates: map[string]string{}, Check: command(o.Check), Reload: command(o.Reload), Verify: command(o.Verify),
+		}
+		for _, f := range o.Files {
+			out.Options.Files = append(out.Options.Files, output.File{Name: f.Name, Path: f.Path, Mode: f.Mode, Owner: f.Owner, Group: f.Group, InPlace: f.InPlace})
+			out.Templates[f.Name] = f.Template
+		}
+		s.Outputs = append(s.Outputs, out)
+	}
+	return s, nil
+}
+
+func command(c *config.Command) *agent.Command {
+	if c == nil {
+		return nil
+	}
+	return &agent.Command{Args: c.Args, Shell: c.Shell, Timeout: c.Timeout}
+}
+
+// clusterKey is the same as long as a running watcher can go on. A kubeconfig
+// counts with its content; the token in a tokenFile is read anew by client-go.
+func clusterKey(c *config.Config) string {
+	var kubeconfig []byte
+	if c.Cluster.Kubeconfig != "" {
+		kubeconfig, _ = os.ReadFile(c.Cluster.Kubeconfig) // the watcher says what is wrong
+	}
+	return fmt.Sprintf("%+v %+v %+v %+v %s %v %v %s %s", c.Cluster, c.ConfigMap, c.Node, c.Auto, c.Pods, c.Timing.Quiet, c.Timing.MaxWait, c.StateDir, kubeconfig)
+}
+
+// watch follows the cluster until ctx is done. readOnly leaves the state directory as it is.
+func (l *loaded) watch(ctx context.Context, reg prometheus.Registerer, readOnly bool, more ...watcher.Option) (*watcher.Watcher, error) {
+	c := l.config
+	opts := []watcher.Option{
+		watcher.WithNode(c.Node.Name), watcher.WithNodeScope(c.Node.Scope == "node"), watcher.WithExcludeCordoned(c.Node.ExcludeCordoned),
+		watcher.WithPods(watcher.PodsMode(c.Pods)), watcher.WithTiming(c.Timing.Quiet, c.Timing.MaxWait), watcher.WithRegisterer(reg),
+	}
+	if !l.foreign || !readOnly {
+		opts = append(opts, watcher.WithLastValid(filepath.Join(c.StateDir, "last-valid.json"), readOnly))
+	}
+	if c.Cluster.Manifests != "" {
+		source, err := manifest.New(c.Cluster.Manifests, l.logger, manifest.Options{})
+		if err != nil {
+			return nil, err
+		}
+		go source.Run(ctx) // ends with ctx
+		opts = append(opts, watcher.WithSource(source))
+	}
+	return watcher.NewWatcher(ctx, c.Cluster.Kubeconfig, c.ConfigMap.Namespace, c.ConfigMap.Name, c.ConfigMap.Key, "lb-render",
+		c.Auto.Service, c.Auto.Port, l.logger, append(opts, more...)...)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
