@@ -31,7 +31,11 @@ type flags struct {
 }
 
 func (f *flags) add(set *pflag.FlagSet, getenv func(string) string) {
-	set.StringVarP(&f.config, "config", "c", defaultConfig, "the agent's config `file`")
+	config := getenv("LB_RENDER_CONFIG")
+	if config == "" {
+		config = defaultConfig
+	}
+	set.StringVarP(&f.config, "config", "c", config, "the agent's config `file`; LB_RENDER_CONFIG sets another default")
 	set.StringVar(&f.overrides.Kubeconfig, "kubeconfig", "", "read the cluster that this `file` names")
 	set.StringVar(&f.overrides.Manifests, "manifests", "", "read the manifests in `DIR` in the place of a cluster")
 	set.StringVar(&f.overrides.NodeName, "node-name", "", "the Kubernetes node that this host is")

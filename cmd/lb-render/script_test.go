@@ -72,6 +72,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("PORT", port)
 			env.Setenv("REPO", repo)
+			env.Setenv("LB_RENDER_CONFIG", "lb-render.yaml")
 			return os.CopyFS(env.WorkDir, os.DirFS("../../testdata/fixture"))
 		},
 		Condition: func(cond string) (bool, error) {
@@ -113,7 +114,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	look := func() (bool, string) { return condition(ts, args) }
 	var seen string
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var ok bool
 		if ok, seen = look(); ok != neg {
 			return

@@ -78,6 +78,11 @@ func (m *metrics) rendered(output string, d time.Duration, err error) {
 	m.renders.WithLabelValues(output, result).Inc()
 }
 
+func (m *metrics) forget(output string) {
+	m.renderDuration.DeletePartialMatch(prometheus.Labels{"output": output})
+	m.renders.DeletePartialMatch(prometheus.Labels{"output": output})
+}
+
 // seconds is t as a Unix time, 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -86,9 +87,19 @@ func Build(s *Settings, log *slog.Logger, m *output.Metrics, onState func(name s
 		setup.Units = append(setup.Units, u)
 	}
 	if errs != nil {
+		errs.ErrorFormat = lines
 		return nil, errs
 	}
 	return setup, nil
+}
+
+// lines is a multierror's format: one error a line.
+func lines(errs []error) string {
+	out := make([]string, len(errs))
+	for i, e := range errs {
+		out[i] = e.Error()
+	}
+	return strings.Join(out, "\n")
 }
 
 func flatten(err error) []error {

@@ -64,10 +64,23 @@ func (a *Agent) startWorkers(ctx context.Context) {
 		old.stop()
 		if next[name] == nil {
 			a.log.Info("output is configured no more; its files stay", "output", name)
-			a.outputs.Forget(name)
+			a.group.Go(func() {
+				<-old.done // its last pass still counts
+				a.forget(name)
+			})
 		}
 	}
 	a.workers = next
+}
+
+// forget removes the series of an output, unless there is one of that name again.
+func (a *Agent) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.workers[name] == nil {
+		a.outputs.Forget(name)
+		a.metrics.forget(name)
+	}
 }
 
 func (w *worker) poke() {

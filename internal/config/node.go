@@ -156,7 +156,11 @@ func (d *decoder) read(n node, f fields) {
 		case seen[k.Value]:
 			d.fail(k.Line, key, "the key is given twice; remove one")
 		case !ok:
-			d.fail(k.Line, key, "unknown key; %s", suggestion(k.Value, f))
+			meant, says := suggestion(k.Value, f)
+			d.fail(k.Line, key, "unknown key; %s", says)
+			if meant != "" {
+				d.faulty[n.child(meant)] = true // it is not missing, it is misspelled
+			}
 		default:
 			if d.at == nil {
 				d.at = map[string]int{}
@@ -177,7 +181,7 @@ func known(f fields) string {
 	return strings.Join(keys, ", ")
 }
 
-func suggestion(key string, f fields) string {
+func suggestion(key string, f fields) (meant, says string) {
 	best, least := "", 3
 	for k := range f {
 		if n := distance(strings.ToLower(key), strings.ToLower(k)); n < least || n == least && k < best {
@@ -185,9 +189,9 @@ func suggestion(key string, f fields) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("did you mean %s?", best)
+		return best, fmt.Sprintf("did you mean %s?", best)
 	}
-	return "known are " + known(f)
+	return "", "known are " + known(f)
 }
 
 // distance is Levenshtein's.

@@ -1,0 +1,152 @@
+// Package template turns a ClusterConfig into the bytes of a file, through the
+// operator's own text/template.
+//
+// Load reads a template and the partials beside it, refuses what would make
+// the output depend on anything but the cluster, the params and the template
+// (the clock, the host, a random source), and reports every fault of every
+// file at once, each as file:line:column. Render executes it into memory;
+// nothing is written anywhere. ParseArgs and Expand do the same for the
+// arguments of commands.
+//
+// A loaded Template is immutable. Render may be called from many goroutines:
+// it works on a clone of the set and never changes the ClusterConfig or the
+// params, and no function that a template may call does either.
+package template
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"text/template"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/lb-render/lb-render/internal/types"
+)
+
+// Options say where partials are and how templates are read. The zero value
+// reads one file, with {{ and }}, and no partials.
+type Options struct {
+	// Dir is the directory of partials: every *.tmpl and *.tpl in it (not in
+	// folders below it, and no hidden files) is parsed, and found by the names
+	// it defines and by its own base name. Empty means no partials.
+	Dir string
+	// LeftDelim and RightDelim replace {{ and }}; empty means the usual one.
+	LeftDelim, RightDelim string
+	// AllowFunctions brings back functions that are refused otherwise, by name.
+	AllowFunctions []string
+}
+
+// Template is one parsed template with everything it can call.
+type Template struct {
+	name          string
+	files         []string
+	main          string // the template's name in set
+	set           *template.Template
+	funcs         template.FuncMap
+	ambiguous     map[string][]string // names that several partials define: where
+	usesEndpoints bool
+}
+
+// root is the dot of every template: the fields of the ClusterConfig, and Params.
+type root struct {
+	*types.ClusterConfig
+	Params map[string]any
+}
+
+// Load reads file, relative to o.Dir unless it is absolute, and the partials
+// of o.Dir. It returns every error of every file, each with its place; several
+// are a *multierror.Error.
+func Load(file string, o Options) (*Template, error) {
+	funcs, refused, err := functions(o.AllowFunctions)
+	if err != nil {
+		return nil, err
+	}
+	path := file
+	if !filepath.IsAbs(file) {
+		path = filepath.Join(o.Dir, file)
+	}
+	l := &loader{options: o, funcs: funcs, refused: refused, defined: map[string][]definition{}}
+	if err := l.read(path); err != nil {
+		return nil, err
+	}
+	set, err := l.link()
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{
+		name:      file,
+		files:     l.files,
+		main:      l.main,
+		set:       set,
+		funcs:     funcs,
+		ambiguous: l.ambiguous(),
+	}
+	t.usesEndpoints = l.calls("endpoints")
+	return t, nil
+}
+
+// Name returns the name the template was loaded by.
+func (t *Template) Name() string { return t.name }
+
+// Files returns the paths of all files that were read, sorted, the partials
+// included: a change of any of them is a change of the template.
+func (t *Template) Files() []string { return append([]string(nil), t.files...) }
+
+// UsesEndpoints reports whether the template can call the function endpoints,
+// which needs ClusterConfig.Services.
+func (t *Template) UsesEndpoints() bool { return t.usesEndpoints }
+
+// Render executes the template. The dot is cc with params beside it as
+// .Params; whole numbers in params are ints whatever YAML made of them. An
+// error names file, line and the expression, and no bytes are returned with it.
+func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byte, error) {
+	if cc == nil {
+		return nil, fmt.Errorf("rendering %s: there is no cluster config yet", t.name)
+	}
+	dot := root{ClusterConfig: cc, Params: plainParams(params)}
+	out, err := t.execute(t.set, dot)
+	if err == nil && suspicious(out) {
+		err = t.diagnose(dot)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", t.name, explain(err, dot))
+	}
+	return out, nil
+}
+
+// execute runs the set on dot, with the functions that need this very render.
+func (t *Template) execute(set *template.Template, dot root) ([]byte, error) {
+	clone, err := set.Clone()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{set: clone, ambiguous: t.ambiguous, cc: dot.ClusterConfig}
+	clone.Funcs(template.FuncMap{"include": r.include, "endpoints": r.endpoints})
+	var b bytes.Buffer
+	if err := clone.ExecuteTemplate(&b, t.main, dot); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// joinErrors returns nil, the only error, or all of them sorted by their text,
+// which begins with the place.
+func joinErrors(errs []error) error {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	sort.SliceStable(errs, func(i, j int) bool {
+		var a, b *placeError
+		if errors.As(errs[i], &a) && errors.As(errs[j], &b) {
+			return a.before(b)
+		}
+		return false
+	})
+	return multierror.Append(nil, errs...)
+}
