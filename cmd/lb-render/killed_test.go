@@ -125,14 +125,17 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 				agent := exec.Command("lb-render", "run")
 				agent.Dir = dir
 				agent.Env = append(os.Environ(), "LB_RENDER_CONFIG=lb-render.yaml")
-				var log bytes.Buffer
-				agent.Stderr = &log
+				logFile, err := os.Create(filepath.Join(dir, "agent.log"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer logFile.Close()
+				agent.Stderr = logFile
 				if err := agent.Start(); err != nil {
 					t.Fatal(err)
 				}
 				for range 1000 {
-					if read(t, filepath.Join(dir, "daemon.cfg")) == versions["out/lb.cfg"][1] && !strings.Contains(read(t, filepath.Join(dir, "run/lb.hash")), "none") &&
-						read(t, filepath.Join(dir, "run/lb.hash")) != "" {
+					if read(t, filepath.Join(dir, "daemon.cfg")) == versions["out/lb.cfg"][1] && strings.Contains(read(t, logFile.Name()), "msg=ready") {
 						break
 					}
 					time.Sleep(20 * time.Millisecond) // between looks; what counts is compared below
@@ -141,15 +144,15 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := agent.Wait(); err != nil {
-					t.Fatalf("%v\n%s", err, log.String())
+					t.Fatalf("%v\n%s", err, read(t, logFile.Name()))
 				}
 				for _, f := range files {
 					if got := read(t, filepath.Join(dir, f)); got != versions[f][1] {
-						t.Errorf("%s did not converge:\n%s\n%s", f, got, log.String())
+						t.Errorf("%s did not converge:\n%s\n%s", f, got, read(t, logFile.Name()))
 					}
 				}
 				if got := read(t, filepath.Join(dir, "daemon.cfg")); got != versions["out/lb.cfg"][1] {
-					t.Errorf("the daemon has\n%s\n%s", got, log.String())
+					t.Errorf("the daemon has\n%s\n%s", got, read(t, logFile.Name()))
 				}
 				left, err := filepath.Glob(filepath.Join(dir, "out/.lb-render-*"))
 				if err != nil || len(left) > 0 {

@@ -41,7 +41,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			prepare := func(t *testing.T) (*host, string) {
-				root := t.TempDir()
+				root := quickDir(t)
 				h := newHost(t, root, "a", "b")
 				tc.setUp(h)
 				if tc.fail != "" {
@@ -95,7 +95,7 @@ func (h *host) wantWhole(variants ...string) {
 // file by then. Whichever content is next, the daemon is told.
 func TestKilledDuringReload(t *testing.T) {
 	for _, next := range []string{"2", "1"} {
-		h := newHost(t, t.TempDir(), "a")
+		h := newHost(t, quickDir(t), "a")
 		h.mustApply("1")
 		root := filepath.Dir(h.dir)
 		res, err := command.Run(t.Context(), command.Spec{

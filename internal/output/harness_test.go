@@ -221,6 +221,18 @@ func stat(t testing.TB, path string) (fs.FileInfo, *syscall.Stat_t) {
 	return info, info.Sys().(*syscall.Stat_t)
 }
 
+// quickDir is t.TempDir in memory where there is such a place. Tests that make
+// thousands of files durable take minutes on a busy disk.
+func quickDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "lb-render-test")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // needRoot skips where the kernel would not let the test make its situation.

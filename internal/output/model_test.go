@@ -18,7 +18,7 @@ import (
 func TestRandomWalk(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			h := newHost(t, t.TempDir(), "a", "b")
+			h := newHost(t, quickDir(t), "a", "b")
 			h.opts.Check, h.opts.Reload, h.opts.Verify = argv("check"), argv("reload"), argv("verify")
 			r := rand.New(rand.NewPCG(seed, 0))
 			w := &walk{host: h, r: r, variants: []string{"1", "2", "3"}}
@@ -46,7 +46,7 @@ type walk struct {
 func (w *walk) restart() {
 	w.opts.Hook = func(string) {
 		if w.snapshot == "" && w.r.IntN(60) == 0 {
-			w.snapshot, w.frozen = w.t.TempDir(), w.daemon
+			w.snapshot, w.frozen = quickDir(w.t), w.daemon
 			copyTree(w.t, w.dir, filepath.Join(w.snapshot, "etc"))
 			copyTree(w.t, w.runDir, filepath.Join(w.snapshot, "run"))
 		}

@@ -331,3 +331,22 @@ func TestCheckMethodNeedsNoRuntimeDir(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestVerifyMethod(t *testing.T) {
+	h := newHost(t, t.TempDir(), "a")
+	h.mustApply("1")
+	h.log()
+	marker := h.output().readMarker()
+	h.opts.Verify = sh(fmt.Sprintf(`cd %s && echo "$LB_RENDER_OUTPUT [$LB_RENDER_CHANGED] $LB_RENDER_HASH $LB_RENDER_STAGED" >>log; test ! -e fail-verify`, h.state))
+	o := h.output()
+	if err := o.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.wantLog("lb [] " + marker + " " + h.opts.Files[0].Path)
+	h.failing("verify", true)
+	wantError(t, o.Verify(t.Context()), PhaseVerify, "exit status 1")
+	h.opts.Verify = nil
+	if err := h.output().Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

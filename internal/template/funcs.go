@@ -38,6 +38,7 @@ func ours() template.FuncMap {
 		"ofProtocol":  ofProtocol,
 		"realServers": realServers,
 		"totalWeight": totalWeight,
+		"addresses":   addresses,
 
 		"haproxyQuote":    haproxyQuote,
 		"keepalivedQuote": keepalivedQuote,

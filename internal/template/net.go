@@ -25,7 +25,7 @@ func bracket(host string) (string, error) {
 	}
 	if a, err := netip.ParseAddr(inner); err == nil && (a.Zone() == "" || hostName.MatchString(a.Zone())) {
 		if a.Is4() {
-			return a.String(), nil
+			return inner, nil
 		}
 		return "[" + inner + "]", nil
 	}

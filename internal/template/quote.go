@@ -61,7 +61,7 @@ func comment(v any) string {
 // on s, so that two names that differ still do.
 func identifier(v any) string {
 	s := text(v)
-	if plainName.MatchString(s) {
+	if plainName(s) {
 		return s
 	}
 	safe := strings.Map(func(r rune) rune {
@@ -77,8 +77,19 @@ func identifier(v any) string {
 	return cut(safe, 55) + "-" + hex.EncodeToString(sum[:4])
 }
 
-// A Listener's Name may be longer than a label: an IPv6 address and a port.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}$`)
+// plainName reports whether identifier leaves s as it is. A loop, since it is
+// asked once for every server; a regular expression takes most of a render.
+func plainName(s string) bool {
+	if s == "" || len(s) > 253 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := rune(s[i]); !isAlnum(c) && c != '_' && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
 
 func isAlnum(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

@@ -83,10 +83,11 @@ func TestNoNilAndNoAddressIsPrinted(t *testing.T) {
 		"{{ . }}":                                       {"memory addresses"},
 		`{{ printf "%v" .Listeners }}`:                  {"memory addresses"},
 		`{{ range .VIPs }}{{ printf "%p" . }}{{ end }}`: {"memory addresses"},
-		`{{ toString .VIPs }}`:                          {"memory addresses"},
-		`{{ $x := printf "%v" .VIPs }}{{ $x }}`:         {"memory addresses"},
-		`{{ join "," .VIPs }}`:                          {"memory addresses"},
-		`{{ print .Params .VIPs }}`:                     {"memory addresses"},
+		`{{ with index .Listeners 0 }}{{ printf "%p" (index .RealServers 0) }}{{ end }}`: {"memory addresses"},
+		`{{ toString .VIPs }}`:                  {"memory addresses"},
+		`{{ $x := printf "%v" .VIPs }}{{ $x }}`: {"memory addresses"},
+		`{{ join "," .VIPs }}`:                  {"memory addresses"},
+		`{{ print .Params .VIPs }}`:             {"memory addresses"},
 	} {
 		out, err := renderText(t, text)
 		if err == nil {
@@ -264,5 +265,29 @@ func TestPlainParams(t *testing.T) {
 	}
 	if !reflect.DeepEqual(in, before) {
 		t.Error("the input changed")
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	var ls []*types.Listener
+	for i := range 10000 {
+		ls = append(ls, listener(fmt.Sprintf("192.0.%d.%d", i/250, i%250+1), 80, func(l *types.Listener) {
+			for j := range 10 {
+				l.Endpoints = append(l.Endpoints, endpoint(fmt.Sprintf("web-%d-%d", i, j), fmt.Sprintf("198.51.100.%d", j+1), 8080))
+				l.RealServers = append(l.RealServers, realServer(fmt.Sprintf("203.0.113.%d", j+1), 1))
+			}
+		}))
+	}
+	cc := cluster(ls...)
+	for _, o := range outputs {
+		tmpl := load(b, o.template)
+		b.Run(o.golden, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := tmpl.Render(cc, map[string]any{"interface": "eth0"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -54,3 +54,18 @@ func totalWeight(servers []*types.RealServer) int {
 	}
 	return sum
 }
+
+// addresses returns the addresses of the VIPs of a family, in their order.
+func addresses(family string, vips []*types.VIP) ([]string, error) {
+	var out []string
+	for _, v := range vips {
+		if types.FamilyOf(v.Address) == family {
+			a, err := ipAddress(v.Address)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}

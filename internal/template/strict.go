@@ -78,8 +78,10 @@ func checked(funcs template.FuncMap) template.FuncMap {
 					in[i] = reflect.Zero(reflect.TypeFor[any]())
 				}
 			}
-			if format, ok := args[0].(string); ok && name == "printf" && strings.Contains(format, "%p") {
-				return nil, errAddress
+			if name == "printf" {
+				if format, ok := args[0].(string); ok && strings.Contains(format, "%p") {
+					return nil, errAddress
+				}
 			}
 			return call.Call(in)[0].Interface(), nil
 		}

@@ -1,0 +1,76 @@
+#!/bin/sh
+# The demo: a cluster made of manifests, the real agent, one change.
+# Needs a built bin/lb-render and nothing else. Everything goes below ./out.
+set -eu
+cd "$(dirname "$0")/.."
+bin=$PWD/bin/lb-render
+config=examples/haproxy/demo.yaml
+
+say() { printf '\n\033[1m%s\033[m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
+run() { printf '$ %s\n' "$*"; "$@"; }
+# waits for a condition, for 20 seconds at most
+until_true() {
+    n=0
+    until "$@"; do
+        n=$((n + 1))
+        if [ "$n" -gt 200 ]; then
+            echo "demo: timed out waiting for: $*" >&2
+            cat out/agent.log >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+}
+reloads() { if [ -f out/reload.log ]; then wc -l < out/reload.log | tr -d ' '; else echo 0; fi; }
+has_reloaded() { [ "$(reloads)" -ge "$1" ]; }
+
+rm -rf out
+mkdir -p out/state out/run
+cp -R examples/haproxy/manifests out/manifests
+
+say "1. Start the agent on a cluster made of manifests (out/manifests)."
+"$bin" run --config "$config" 2> out/agent.log &
+agent=$!
+trap 'kill "$agent" 2>/dev/null || true' EXIT
+until_true has_reloaded 1
+
+say "2. It has rendered out/haproxy.cfg, had it checked, and reloaded once:"
+run head -n 24 out/haproxy.cfg
+
+say "3. A rolling update: one pod of shop/web joins, another starts to terminate."
+cp out/haproxy.cfg out/haproxy.cfg.before
+sed -e '/name: web-7xk2p/,/^---/{
+/addresses: \[203.0.113.2\]/{
+n
+s/ready: true, serving: true, terminating: false/ready: false, serving: true, terminating: true/
+}
+s/^  - addresses: \[203.0.113.1\]/  - addresses: [203.0.113.7]\
+    conditions: {ready: true, serving: true, terminating: false}\
+    nodeName: node-b\
+    targetRef: {kind: Pod, namespace: shop, name: web-66f8d5c9b-n0x7r}\
+&/
+}' examples/haproxy/manifests/web.yaml > out/web.yaml.new
+mv out/web.yaml.new out/manifests/web.yaml
+until_true has_reloaded 2
+
+say "4. What was applied: the new pod serves, the old one drains at weight 0."
+echo '$ diff -u out/haproxy.cfg.before out/haproxy.cfg'
+diff -u out/haproxy.cfg.before out/haproxy.cfg || true
+
+say "5. The reload command has run once for the start, and once for the change:"
+run cat out/reload.log
+[ "$(reloads)" -eq 2 ] || { echo "demo: $(reloads) reloads, not 2" >&2; exit 1; }
+
+if [ -n "${DEMO_KEEP:-}" ]; then
+    trap - EXIT
+    say "The agent goes on (pid $agent, log out/agent.log). Edit out/manifests and watch:"
+    echo "    tail -f out/agent.log          what it does"
+    echo "    $bin diff -c $config           what it would do"
+    echo "    kill $agent                    ends it"
+    exit 0
+fi
+say "6. Stop the agent."
+kill -TERM "$agent"
+wait "$agent"
+trap - EXIT
+echo "It has ended with exit code 0. Its log is out/agent.log; DEMO_KEEP=1 make demo leaves it running."
