@@ -2,6 +2,9 @@ package manifest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,16 +21,22 @@ const maxQuiets = 20
 // nothing changes any more.
 func (s *Source) Run(ctx context.Context) {
 	n := newNotifier(s.dir, s.opts.silent)
-	if n.err != nil {
-		s.logger.Warn("no file events, changes are found by looking", "dir", s.dir, "every", s.opts.Poll, "err", n.err)
-	}
 	defer n.close()
+	warned := false
+	look := func() listing {
+		l := n.look()
+		if n.err != nil && !warned {
+			warned = true
+			s.logger.Warn("no file events, changes are found by looking", "dir", s.dir, "every", s.opts.Poll, "err", n.err)
+		}
+		return l
+	}
 	poll := time.NewTicker(s.opts.Poll)
 	defer poll.Stop()
 	timer := time.NewTimer(s.opts.quiet)
 	defer timer.Stop()
 
-	seen := n.look()            // what the directory was like at the last look
+	seen := look()            // what the directory was like at the last look
 	settling := true            // timer runs: something has changed, wait until no more does
 	byEvent := false            // the change came as an event, so that silence means quiet
 	var deadline = s.deadline() // of the wait
@@ -54,12 +63,12 @@ func (s *Source) Run(ctx context.Context) {
 			if settling {
 				continue
 			}
-			if l := n.look(); !s.current(l) {
+			if l := look(); !s.current(l) {
 				seen = l
 				settle(false)
 			}
 		case <-timer.C:
-			l := n.look()
+			l := look()
 			// Without events, quiet is when two looks see the same.
 			if !byEvent && !l.equal(seen) && time.Now().Before(deadline) {
 				seen = l
@@ -74,14 +83,14 @@ func (s *Source) Run(ctx context.Context) {
 
 func (s *Source) deadline() time.Time { return time.Now().Add(maxQuiets * s.opts.quiet) }
 
-// notifier watches the directories of a listing. Without a watcher (err) it
-// still lists.
+// notifier watches the directories of a listing. Without a watcher it still
+// lists.
 type notifier struct {
 	root    string
 	parent  string // of root, whose link may be swapped or which may be created again
 	watcher *fsnotify.Watcher
 	watched map[string]bool
-	err     error
+	err     error // why not every change comes as an event
 }
 
 func newNotifier(root string, silent bool) *notifier {
@@ -125,8 +134,13 @@ func (n *notifier) errors() <-chan error {
 func (n *notifier) concerns(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
 	dir := filepath.Dir(e.Name)
-	if dir == n.parent && !n.watched[dir] && name != filepath.Base(n.root) {
-		return false
+	if dir == n.parent {
+		if name == filepath.Base(n.root) {
+			return true
+		}
+		if !n.watched[dir] {
+			return false
+		}
 	}
 	// Hidden files are not read; `..data` is what a mounted ConfigMap's files hang on.
 	return !strings.HasPrefix(name, ".") || strings.HasPrefix(name, "..")
@@ -167,8 +181,11 @@ func (n *notifier) follow(dirs []string) bool {
 		if alive[d] {
 			continue
 		}
-		if err := n.watcher.Add(d); err == nil {
+		switch err := n.watcher.Add(d); {
+		case err == nil:
 			added = true
+		case !errors.Is(err, fs.ErrNotExist): // too many watches, most likely
+			n.err = fmt.Errorf("watching %s: %w", d, err)
 		}
 	}
 	return added

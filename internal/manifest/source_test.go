@@ -107,6 +107,12 @@ func TestInformerSeesEdits(t *testing.T) {
 	c.becomes("a=3 c=1 d=2")
 	must(t, os.RemoveAll(filepath.Join(dir, "sub")))
 	c.becomes("a=3 c=1")
+	put(t, dir, "sub/d.yaml", configMap("d", "3"))
+	c.becomes("a=3 c=1 d=3")
+	put(t, dir, "sub/d.yaml", configMap("d", "4"))
+	c.becomes("a=3 c=1 d=4")
+	must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, ".old")))
+	c.becomes("a=3 c=1")
 
 	// An object that moves to another file is the same object.
 	must(t, os.Rename(filepath.Join(dir, "c.yaml"), filepath.Join(dir, "z.yaml")))
@@ -196,6 +202,13 @@ func TestDirectoryIsSwapped(t *testing.T) {
 	if c.source.Err() != nil {
 		t.Error(c.source.Err())
 	}
+
+	// A directory in the place of another, not a link.
+	must(t, os.Rename(dir, filepath.Join(parent, "before")))
+	put(t, parent, "current/a.yaml", configMap("a", "5"))
+	c.becomes("a=5")
+	put(t, parent, "current/a.yaml", configMap("a", "6"))
+	c.becomes("a=6")
 }
 
 func TestBrokenEdit(t *testing.T) {
@@ -360,14 +373,12 @@ func TestChangeBeforeRun(t *testing.T) {
 func TestInformerCatchesUpAfterExpiry(t *testing.T) {
 	dir := tree(t, "a.yaml", configMap("a", "1"))
 	c := follow(t, dir, "configmaps", &v1.ConfigMap{}, Options{history: 2})
-	for round := range 3 {
-		var b strings.Builder
-		var want []string
-		for i := range 50 {
-			fmt.Fprintf(&b, "---\n%s", configMap(fmt.Sprintf("o%02d", i), fmt.Sprint(round)))
-			want = append(want, fmt.Sprintf("o%02d=%d", i, round))
-		}
-		put(t, dir, "a.yaml", b.String())
-		c.becomes(strings.Join(want, " "))
+	var b strings.Builder
+	var want []string
+	for i := range 50 {
+		fmt.Fprintf(&b, "---\n%s", configMap(fmt.Sprintf("o%02d", i), "1"))
+		want = append(want, fmt.Sprintf("o%02d=1", i))
 	}
+	put(t, dir, "a.yaml", b.String())
+	c.becomes(strings.Join(want, " "))
 }

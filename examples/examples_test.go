@@ -1,0 +1,258 @@
+package examples
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// lbRender is the program, built once for all tests.
+var lbRender string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "lb-render-examples")
+	if err != nil {
+		panic(err)
+	}
+	lbRender = filepath.Join(dir, "lb-render")
+	out, err := exec.Command("go", "build", "-o", lbRender, "../cmd/lb-render").CombinedOutput()
+	code := 1
+	if err != nil {
+		os.Stderr.Write(out)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func render(t *testing.T, example, manifests, output string) []byte {
+	t.Helper()
+	cmd := exec.Command(lbRender, "render", "--config", filepath.Join(example, "lb-render.yaml"), "--manifests", manifests, output)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("%s", stderr.String())
+	}
+	return out
+}
+
+// need skips visibly where a daemon is missing, except in CI.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is missing, and CI must have it", program)
+		}
+		t.Skipf("%s is not installed: its check is left out", program)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for output, golden := range map[string]string{
+		"haproxy": "haproxy/golden/haproxy.cfg", "keepalived": "haproxy/golden/keepalived.conf", "ipvs": "ipvs/golden/ipvs.rules",
+	} {
+		t.Run(output, func(t *testing.T) {
+			example, _, _ := strings.Cut(golden, "/")
+			got := render(t, example, filepath.Join(example, "manifests"), output)
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("not as in %s (make golden rewrites it):\n%s", golden, got)
+			}
+		})
+	}
+}
+
+func TestDaemonsAcceptTheGoldens(t *testing.T) {
+	t.Run("haproxy", func(t *testing.T) {
+		need(t, "haproxy")
+		if out, err := exec.Command("haproxy", "-c", "-dW", "-f", "haproxy/golden/haproxy.cfg").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if out, err := haproxyCheck(t, "haproxy/golden/haproxy.cfg", "balance roundrobin", "balance roundrabbit"); err == nil {
+			t.Errorf("a broken one is accepted:\n%s", out)
+		}
+	})
+	t.Run("keepalived", func(t *testing.T) {
+		need(t, "keepalived")
+		// keepalived -t wants the interface to exist, and not to be lo.
+		i := interfaceName(t)
+		if out, err := keepalivedCheck(t, "haproxy/golden/keepalived.conf", "eth0", i); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if out, err := keepalivedCheck(t, "haproxy/golden/keepalived.conf", "interface eth0", "interfaze "+i); err == nil {
+			t.Errorf("a broken one is accepted:\n%s", out)
+		}
+	})
+}
+
+func interfaceName(t *testing.T) string {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 {
+			return i.Name
+		}
+	}
+	const dummy = "lbrender-test0"
+	if out, err := exec.Command("ip", "link", "add", dummy, "type", "dummy").CombinedOutput(); err != nil {
+		t.Skipf("no interface but lo, and none can be made: %v %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("ip", "link", "del", dummy).Run() })
+	return dummy
+}
+
+func haproxyCheck(t *testing.T, golden, old, with string) ([]byte, error) {
+	return check(t, golden, old, with, "haproxy", "-c", "-dW", "-f")
+}
+
+func keepalivedCheck(t *testing.T, golden, old, with string) ([]byte, error) {
+	return check(t, golden, old, with, "keepalived", "-t", "-f")
+}
+
+func check(t *testing.T, golden, old, with string, command ...string) ([]byte, error) {
+	t.Helper()
+	data, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(data, []byte(old)) {
+		t.Fatalf("%s has no %q", golden, old)
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, bytes.ReplaceAll(data, []byte(old), []byte(with)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(command[0], append(command[1:], file)...).CombinedOutput()
+}
+
+// TestRecordedTruth renders clusters recorded on real hardware, which are not
+// part of the repository, to exactly the rules that were recorded with them.
+func TestRecordedTruth(t *testing.T) {
+	cases, err := filepath.Glob("../../shared/data/ravel/cases/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("the recorded clusters are missing, and CI must have them")
+		}
+		t.Skip("the recorded clusters are not here: rendering is not compared with them")
+	}
+	for _, dir := range cases {
+		t.Run(filepath.Base(dir), func(t *testing.T) { compareRules(t, dir) })
+	}
+}
+
+// TestOwnCases does the same with small clusters of our own.
+func TestOwnCases(t *testing.T) {
+	cases, err := filepath.Glob("../testdata/ipvs/*")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, dir := range cases {
+		t.Run(filepath.Base(dir), func(t *testing.T) { compareRules(t, dir) })
+	}
+}
+
+func compareRules(t *testing.T, dir string) {
+	want, err := os.ReadFile(filepath.Join(dir, "expected.rules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(render(t, "ipvs", dir, "ipvs"))) {
+		if s := strings.TrimSpace(line); s != "" && !strings.HasPrefix(s, "#") {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	if got := strings.Join(lines, ""); got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestLeastRights: the shipped roles allow what the agent does, and not a verb more.
+func TestLeastRights(t *testing.T) {
+	data, err := os.ReadFile("kubernetes/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var role rbacv1.ClusterRole // a Role has the same shape
+		if err := yaml.Unmarshal(doc, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range role.Rules {
+			for i, resource := range r.Resources {
+				id := role.Kind + " " + r.APIGroups[i] + "/" + resource + " " + strings.Join(r.ResourceNames, ",")
+				got[id] = append(got[id], r.Verbs...)
+			}
+		}
+	}
+	want := []string{"ClusterRole /nodes ", "ClusterRole /pods ", "ClusterRole /services ", "ClusterRole discovery.k8s.io/endpointslices ", "Role /configmaps lb-config"}
+	for _, id := range want {
+		if !slices.Equal(got[id], []string{"list", "watch"}) {
+			t.Errorf("%s: verbs %q, want list and watch", id, got[id])
+		}
+		delete(got, id)
+	}
+	if len(got) > 0 {
+		t.Errorf("more than is needed: %v", got)
+	}
+}
+
+// TestManifestsNameNoRealAddress keeps the examples to the addresses that are for documentation.
+func TestManifestsNameNoRealAddress(t *testing.T) {
+	files, err := filepath.Glob("*/manifests/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(errors.New("no manifests"), err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range strings.FieldsFunc(string(data), func(r rune) bool { return strings.ContainsRune(" \n\t\"'[]{},", r) }) {
+			ip := net.ParseIP(strings.TrimSuffix(word, ":"))
+			if ip == nil {
+				continue
+			}
+			if !slices.ContainsFunc([]string{"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"}, func(cidr string) bool {
+				_, n, err := net.ParseCIDR(cidr)
+				return err == nil && n.Contains(ip)
+			}) {
+				t.Errorf("%s: %s is somebody's address", f, ip)
+			}
+		}
+	}
+}
