@@ -100,7 +100,7 @@ func TestDaemonsAcceptTheGoldens(t *testing.T) {
 	})
 	t.Run("keepalived", func(t *testing.T) {
 		need(t, "keepalived")
-		// keepalived -t wants the interface to exist, and not to be lo.
+		// keepalived -t wants the interface to exist, to do multicast, and not to be lo.
 		i := interfaceName(t)
 		if out, err := keepalivedCheck(t, "haproxy/golden/keepalived.conf", "eth0", i); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -118,7 +118,7 @@ func interfaceName(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, i := range all {
-		if i.Flags&net.FlagLoopback == 0 {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagMulticast != 0 {
 			return i.Name
 		}
 	}

@@ -115,7 +115,7 @@ func (p *program) settings(c *config.Config, l *loaded) (*agent.Settings, error)
 			Templates: map[string]string{}, Check: command(o.Check), Reload: command(o.Reload), Verify: command(o.Verify),
 		}
 		for _, f := range o.Files {
-			out.Options.Files = append(out.Options.Files, output.File{Name: f.Name, Path: f.Path, Mode: f.Mode, Owner: f.Owner, Group: f.Group, InPlace: f.InPlace})
+			out.Options.Files = append(out.Options.Files, output.File{Name: f.Name, Path: f.Path, Mode: f.Mode, Owner: f.Owner, Group: f.Group, InPlace: f.InPlace, AllowEmpty: f.AllowEmpty})
 			out.Templates[f.Name] = f.Template
 		}
 		s.Outputs = append(s.Outputs, out)

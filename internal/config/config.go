@@ -95,6 +95,8 @@ type File struct {
 	Owner    string       // "" keeps the one it has
 	Group    string
 	InPlace  bool
+	// AllowEmpty lets the file be nothing but white space.
+	AllowEmpty bool
 }
 
 // Command is a list of arguments, or one line for sh -c.

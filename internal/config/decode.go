@@ -170,6 +170,7 @@ func (d *decoder) outputFile(n node, f *File) {
 	d.read(n, fields{
 		"name": d.text(&f.Name), "template": d.text(&f.Template), "path": d.path(&f.Path), "mode": d.mode(&f.Mode),
 		"owner": d.text(&f.Owner), "group": d.text(&f.Group), "inPlace": d.boolean(&f.InPlace),
+		"allowEmpty": d.boolean(&f.AllowEmpty),
 	})
 	if f.Name == "" && f.Path != "" && !d.faulty[n.child("name")] {
 		f.Name = identifier(filepath.Base(f.Path))

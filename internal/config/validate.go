@@ -47,7 +47,7 @@ var (
 
 // rule reports a fault of a key unless it holds, or the key has one already.
 func (d *decoder) rule(holds bool, key, format string, args ...any) {
-	if holds || d.faulty[key] {
+	if holds || d.faultyWithin(key) {
 		return
 	}
 	line := d.at[key]
@@ -55,6 +55,16 @@ func (d *decoder) rule(holds bool, key, format string, args ...any) {
 		at = parent(at)
 	}
 	d.fail(line, key, format, args...)
+}
+
+// faultyWithin reports whether a key, or one below it, has a fault already.
+func (d *decoder) faultyWithin(key string) bool {
+	for k := range d.faulty {
+		if rest, ok := strings.CutPrefix(k, key); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
 }
 
 func parent(key string) string {

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	yamlv3 "go.yaml.in/yaml/v3"
-	v1 "k8s.io/api/core/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -349,7 +348,7 @@ func (d decoder) object(p piece, raw []byte, k kind) result {
 		o.SetUID(uid(k, o))
 	}
 	e := entry{object: o, place: d.placeOf(p, []any{})}
-	if endpoints, ok := o.(*v1.Endpoints); ok {
+	if endpoints, ok := o.(*endpointsV1); ok {
 		e.mirrored = mirror(endpoints)
 	}
 	return result{entries: []entry{e}}

@@ -23,7 +23,7 @@ func setDefaults(o object) {
 				p.Protocol = ptr.To(v1.ProtocolTCP)
 			}
 		}
-	case *v1.Endpoints:
+	case *endpointsV1:
 		for i := range o.Subsets {
 			for j := range o.Subsets[i].Ports {
 				defaultProtocol(&o.Subsets[i].Ports[j].Protocol)

@@ -15,6 +15,12 @@ type object interface {
 	metav1.Object
 }
 
+// endpointsV1 is deprecated in favour of EndpointSlice, and still what many
+// a manifest holds: it is read in order to be turned into slices.
+//
+//lint:ignore SA1019 see above
+type endpointsV1 = v1.Endpoints
+
 // kind is one kind of object that is read.
 type kind struct {
 	apiVersion string
@@ -31,7 +37,7 @@ func (k kind) empty() object {
 	case "Service":
 		return &v1.Service{}
 	case "Endpoints":
-		return &v1.Endpoints{}
+		return &endpointsV1{}
 	case "Node":
 		return &v1.Node{}
 	case "Pod":
@@ -39,10 +45,6 @@ func (k kind) empty() object {
 	default:
 		return &discoveryv1.EndpointSlice{}
 	}
-}
-
-func (k kind) typeMeta() metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: k.apiVersion, Kind: k.name}
 }
 
 // kinds are the kinds that are read; every other one is skipped.
@@ -105,7 +107,7 @@ func kindOf(o runtime.Object) (kind, bool) {
 		name = "ConfigMap"
 	case *v1.Service:
 		name = "Service"
-	case *v1.Endpoints:
+	case *endpointsV1:
 		name = "Endpoints"
 	case *v1.Node:
 		name = "Node"

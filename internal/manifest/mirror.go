@@ -23,7 +23,7 @@ const maxEndpoints = 1000
 // controller does: one for each set of ports and each family. Unlike it, a
 // slice is also made where the Endpoints say that they are mirrored by someone
 // else: that one is not in the directory. The result is never nil.
-func mirror(e *v1.Endpoints) []*discoveryv1.EndpointSlice {
+func mirror(e *endpointsV1) []*discoveryv1.EndpointSlice {
 	type group struct {
 		ports  []discoveryv1.EndpointPort
 		name   string
@@ -99,7 +99,7 @@ func portsID(ports []discoveryv1.EndpointPort) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-func mirrorMeta(e *v1.Endpoints, suffix string) metav1.ObjectMeta {
+func mirrorMeta(e *endpointsV1, suffix string) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Name: e.Name + "-" + suffix, Namespace: e.Namespace, CreationTimestamp: e.CreationTimestamp,
 		Labels: map[string]string{},

@@ -1,14 +1,13 @@
 package manifest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 const webEndpoints = `apiVersion: v1
@@ -72,7 +71,7 @@ func TestMirror(t *testing.T) {
 	for _, slice := range all {
 		if slice.Labels["team"] != "a" || slice.Labels[discoveryv1.LabelManagedBy] != mirrorer || len(slice.Labels) != 3 ||
 			len(slice.Annotations) != 1 || slice.Annotations["note"] != "b" || slice.Namespace != "default" || slice.UID == "" ||
-			!metav1.IsControlledBy(&slice, &v1.Endpoints{ObjectMeta: metav1.ObjectMeta{UID: slice.OwnerReferences[0].UID}}) {
+			!metav1.IsControlledBy(&slice, &endpointsV1{ObjectMeta: metav1.ObjectMeta{UID: slice.OwnerReferences[0].UID}}) {
 			t.Errorf("%+v", slice.ObjectMeta)
 		}
 	}
@@ -107,12 +106,12 @@ func TestMirrorNamesAreStable(t *testing.T) {
 }
 
 func TestMirrorManyAndLong(t *testing.T) {
-	e := &v1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 253), Namespace: "b"}}
-	subset := v1.EndpointSubset{Ports: []v1.EndpointPort{{Port: 80, Protocol: v1.ProtocolTCP, AppProtocol: ptr.To("http")}}}
+	e := &endpointsV1{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 253), Namespace: "b"}}
+	var b strings.Builder
 	for i := range 2500 {
-		subset.Addresses = append(subset.Addresses, v1.EndpointAddress{IP: fmt.Sprintf("192.0.%d.%d", i/250, i%250)})
+		fmt.Fprintf(&b, `,{"ip":"192.0.%d.%d"}`, i/250, i%250)
 	}
-	e.Subsets = []v1.EndpointSubset{subset}
+	must(t, json.Unmarshal([]byte(`[{"ports":[{"port":80,"protocol":"TCP","appProtocol":"http"}],"addresses":[`+b.String()[1:]+`]}]`), &e.Subsets))
 	total := 0
 	names := map[string]bool{}
 	for _, s := range mirror(e) {

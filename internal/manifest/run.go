@@ -36,7 +36,7 @@ func (s *Source) Run(ctx context.Context) {
 	timer := time.NewTimer(s.opts.quiet)
 	defer timer.Stop()
 
-	seen := look()            // what the directory was like at the last look
+	seen := look()              // what the directory was like at the last look
 	settling := true            // timer runs: something has changed, wait until no more does
 	byEvent := false            // the change came as an event, so that silence means quiet
 	var deadline = s.deadline() // of the wait

@@ -358,7 +358,7 @@ func TestChangeBeforeRun(t *testing.T) {
 	must(t, err)
 	put(t, dir, "a.yaml", configMap("a", "2"))
 	rv := format(s.rev)
-	w, err := s.ListerWatcher("configmaps").Watch(metav1.ListOptions{ResourceVersion: rv})
+	w, err := s.ListerWatcher("configmaps").(*listWatch).Watch(metav1.ListOptions{ResourceVersion: rv})
 	must(t, err)
 	defer w.Stop()
 	ctx, cancel := context.WithCancel(context.Background())

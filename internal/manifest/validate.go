@@ -31,7 +31,7 @@ func validate(o object, k kind) []fault {
 		c.service(o)
 	case *discoveryv1.EndpointSlice:
 		c.slice(o)
-	case *v1.Endpoints:
+	case *endpointsV1:
 		c.endpoints(o)
 	}
 	return c.faults
@@ -114,7 +114,7 @@ func (c *checks) slice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-func (c *checks) endpoints(e *v1.Endpoints) {
+func (c *checks) endpoints(e *endpointsV1) {
 	for i, subset := range e.Subsets {
 		for j, p := range subset.Ports {
 			c.port(p.Port, "subsets", i, "ports", j, "port")

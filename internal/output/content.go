@@ -38,9 +38,9 @@ func (o *Output) normalise(c Content) (Content, error) {
 		switch {
 		case !ok:
 			errs = append(errs, fmt.Errorf("file %s was not rendered", f.Name))
-		case len(bytes.TrimSpace(b)) == 0:
+		case len(bytes.TrimSpace(b)) == 0 && !f.AllowEmpty:
 			// A template that ranges over nothing; a daemon that reads it serves nothing.
-			errs = append(errs, fmt.Errorf("file %s rendered to nothing; an empty file is never wanted (a comment would do)", f.Name))
+			errs = append(errs, fmt.Errorf("file %s rendered to nothing; an empty file is rarely wanted: let it have a comment, or set allowEmpty: true", f.Name))
 		default:
 			out[f.Name] = Normalise(b)
 		}

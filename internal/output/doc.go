@@ -18,7 +18,7 @@
 //  1. A live file is the previous or the new one, whole, at every instant, also
 //     when the process is killed or the disk is full (but see InPlace).
 //  2. What is not byte for byte what the check command accepted is never renamed
-//     into place. Nor is a file that has nothing in it but white space.
+//     into place. Nor is a file that has nothing in it but white space, unless AllowEmpty.
 //  3. A file ends in a newline; see Normalise.
 //  4. The marker names the content that the daemon is known to have. It is gone
 //     before the first live file changes and before each reload command starts,

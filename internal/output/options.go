@@ -73,6 +73,9 @@ type File struct {
 	// mount point. The file is then not whole while it is written, nor after a kill in the
 	// middle of it, until the next start. A file that does not exist is still renamed into place.
 	InPlace bool
+	// AllowEmpty lets the file be nothing but white space. Without it that is an error,
+	// since it is nearly always a template that went wrong.
+	AllowEmpty bool
 }
 
 // Command is a command with templates in it.
