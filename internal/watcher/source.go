@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -125,7 +126,9 @@ func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 
 func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := r.ListerWatcherWithContext.WatchWithContext(ctx, o)
-	r.report(err)
+	if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
+		r.report(err)
+	} // else an older server, which cannot stream a list; the reflector lists instead
 	return w, err
 }
 

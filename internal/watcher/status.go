@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -99,8 +100,21 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 	}
 }
 
-// explain adds the way out to errors that have one.
+// explain takes away what differs from one try to the next, so that the same
+// failure reads the same, and adds the way out to errors that have one.
 func explain(resource string, err error) error {
+	var status *apierrors.StatusError
+	var request *url.Error
+	switch {
+	case errors.As(err, &status):
+		err = status
+	case errors.As(err, &request): // the URL has the resource version in it
+		host := request.URL
+		if u, parseErr := url.Parse(request.URL); parseErr == nil {
+			host = u.Scheme + "://" + u.Host
+		}
+		err = fmt.Errorf("%s: %w", host, request.Err)
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; grant list and watch on %s (see examples/kubernetes)", err, resource)
