@@ -256,3 +256,76 @@ func TestManifestsNameNoRealAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentedCommands runs every lb-render command of the READMEs that needs
+// no cluster, and loads every config they show.
+func TestDocumentedCommands(t *testing.T) {
+	ran := 0
+	for _, file := range []string{"../README.md", "haproxy/README.md", "ipvs/README.md"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			args := strings.Fields(strings.TrimSpace(line))
+			if len(args) < 2 || args[0] != "lb-render" || !slices.Contains(args, "--manifests") {
+				continue
+			}
+			ran++
+			cmd := exec.Command(lbRender, args[1:]...)
+			cmd.Dir = ".."
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 {
+				t.Errorf("%s: %s: %v\n%s", file, strings.Join(args, " "), err, out)
+			}
+		}
+	}
+	if ran < 5 {
+		t.Errorf("only %d commands found", ran)
+	}
+}
+
+// TestFirstConfig does what the README tells a newcomer: its config, its ConfigMap, and the shop's manifests.
+func TestFirstConfig(t *testing.T) {
+	data, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for i, part := range strings.Split(string(data), "```") {
+		if text, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
+			blocks = append(blocks, text)
+		}
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("%d YAML blocks in the README, want a config and a ConfigMap", len(blocks))
+	}
+	dir := t.TempDir()
+	templates, err := filepath.Abs("../templates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer("/usr/local/share/lb-render/templates", templates, "/etc/haproxy/haproxy.cfg", filepath.Join(dir, "haproxy.cfg"),
+		"[haproxy, -c, -f, ", "[grep, -q, 'listen tcp_192.0.2.10_80', ", "[systemctl, reload, haproxy]", "[touch, "+filepath.Join(dir, "reloaded")+"]").Replace(blocks[0])
+	web, err := os.ReadFile("haproxy/manifests/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"lb-render.yaml": config + "stateDir: s\nruntimeDir: r\n", "m/config.yaml": blocks[1], "m/web.yaml": string(web)} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range []string{"check", "apply", "diff"} {
+		out, err := exec.Command(lbRender, command, "-c", filepath.Join(dir, "lb-render.yaml"), "--manifests", filepath.Join(dir, "m")).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "reloaded")); err != nil {
+		t.Error(err)
+	}
+}
