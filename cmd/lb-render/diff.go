@@ -67,7 +67,7 @@ func (p *program) diff(cmd *cobra.Command, once *onceFlags, args []string, paint
 		}
 		if len(c.Changed()) > 0 {
 			differs = true
-		} else if !c.Marker && len(o.setup.Units) > 0 && p.flags.verbose {
+		} else if !c.Marker {
 			fmt.Fprintf(p.stderr, "output %s: the files are in place, but the reload is not known to have happened\n", u.Output.Name())
 		}
 		if err := writeDiff(p.stdout, c, painted); err != nil {

@@ -27,7 +27,6 @@ const defaultConfig = "/etc/lb-render/lb-render.yaml"
 type flags struct {
 	config    string
 	overrides config.Overrides
-	verbose   bool
 }
 
 func (f *flags) add(set *pflag.FlagSet, getenv func(string) string) {
@@ -41,7 +40,6 @@ func (f *flags) add(set *pflag.FlagSet, getenv func(string) string) {
 	set.StringVar(&f.overrides.NodeName, "node-name", "", "the Kubernetes node that this host is")
 	set.StringVar(&f.overrides.LogLevel, "log-level", "", "debug, info, warn or error")
 	set.StringVar(&f.overrides.LogFormat, "log-format", "", "text or json")
-	set.BoolVarP(&f.verbose, "verbose", "v", false, "say more")
 	f.overrides.StateDir = firstOf(getenv("STATE_DIRECTORY"))
 	f.overrides.RuntimeDir = firstOf(getenv("RUNTIME_DIRECTORY"))
 }
@@ -104,6 +102,12 @@ func (p *program) settings(c *config.Config, l *loaded) (*agent.Settings, error)
 		Templates:  template.Options{Dir: c.TemplateDir, LeftDelim: c.Delims[0], RightDelim: c.Delims[1], AllowFunctions: c.AllowFunctions},
 		Params:     c.Params, StartTimeout: c.Timing.StartTimeout, RuntimeDir: c.RuntimeDir, Listen: c.HTTP.Listen,
 		Guard: agent.Guard{MaxLoss: c.Guard.MaxLoss, Hold: c.Guard.Hold},
+	}
+	if c.Cluster.Kubeconfig != "" {
+		s.Files = append(s.Files, c.Cluster.Kubeconfig)
+	}
+	if p.dryRun {
+		s.Listen = "" // beside an agent that runs, which has the address
 	}
 	s.Cluster = func(ctx context.Context, reg prometheus.Registerer) (agent.Cluster, error) {
 		return l.watch(ctx, reg, p.dryRun)

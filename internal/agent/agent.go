@@ -116,7 +116,7 @@ type Agent struct {
 	loadErr  error // why the newest config is not in force
 	loadedAt time.Time
 	held     heldState
-	started  time.Time
+	started  time.Time // not changed after New
 
 	// Owned by the loop.
 	setup       *Setup
@@ -144,7 +144,7 @@ func New(o Options) (*Agent, error) {
 	if o.Notify == nil {
 		o.Notify = func(string) {}
 	}
-	a := &Agent{opts: o, log: o.Logger, workers: map[string]*worker{}, moved: make(chan struct{}, 1), problems: map[types.Problem]bool{}}
+	a := &Agent{opts: o, log: o.Logger, workers: map[string]*worker{}, moved: make(chan struct{}, 1), problems: map[types.Problem]bool{}, started: time.Now()}
 	a.outputs = output.NewMetrics(o.Registry)
 	a.metrics = newMetrics(o.Registry, o.Version, a)
 	began := time.Now()
@@ -172,7 +172,6 @@ func (a *Agent) Run(ctx context.Context, reload <-chan struct{}) error {
 			return errors.Join(errors.New("http.listen: the address cannot be used; is another lb-render running?"), err)
 		}
 	}
-	a.started = time.Now()
 	// Workers finish their transaction after ctx is done, then they end.
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
