@@ -50,8 +50,7 @@ func (p *program) once(ctx context.Context, f *onceFlags) (*once, error) {
 	if err != nil {
 		return nil, err
 	}
-	var opts []watcher.Option
-	opts = append(opts, watcher.WithAllServices(setup.UsesEndpoints()))
+	opts := []watcher.Option{watcher.WithAllServices(setup.UsesEndpoints()), watcher.WithoutStatusLog()}
 	if f.configMap != "" {
 		cm, err := readConfigMap(f.configMap)
 		if err != nil {

@@ -400,6 +400,7 @@ func TestRollbackWithoutHardLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.failing("reload", true)
+	h.opts.Files[0].Mode = ptr(fs.FileMode(0o600)) // of the new file only
 	o := h.output()
 	o.link = func(string, string) error { return syscall.EPERM }
 	_, err := o.Apply(t.Context(), h.content("2"))

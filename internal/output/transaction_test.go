@@ -317,7 +317,12 @@ func TestCheckMethod(t *testing.T) {
 	}
 	h.wantLog("check a,b")
 	h.wantInForce("1")
-	h.failing("check", true)
+	// Also what is on disk already is checked as a staged file.
+	h.opts.Check = sh(`test "$LB_RENDER_STAGED" != "$LB_RENDER_PATH"`)
+	if err := h.output().Check(t.Context(), h.content("1")); err != nil {
+		t.Error(err)
+	}
+	h.opts.Check = sh("exit 1")
 	wantError(t, h.output().Check(t.Context(), h.content("1")), PhaseCheck)
 	h.wantInForce("1")
 	wantError(t, h.output().Check(t.Context(), Content{"a": []byte(" \n"), "c": nil}), PhaseRender,
@@ -349,4 +354,21 @@ func TestVerifyMethod(t *testing.T) {
 	if err := h.output().Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Once the verify command has failed on a resync, the reload is due, whatever
+// comes in between.
+func TestFailedVerifyIsNotForgotten(t *testing.T) {
+	h := newHost(t, t.TempDir(), "a")
+	h.mustApply("1")
+	h.log()
+	h.failing("verify", true)
+	h.failing("check", true)
+	_, err := h.output().apply(t.Context(), t.Context(), h.content("1"), true)
+	wantError(t, err, PhaseCheck)
+	h.wantLog("verify ", "check ")
+	h.failing("verify", false)
+	h.failing("check", false)
+	h.mustApply("1")
+	h.wantLog("check ", "reload ", "verify ")
 }

@@ -32,13 +32,13 @@ func (w *Watcher) applyConfigMap(cm *v1.ConfigMap) {
 			err = fmt.Errorf("%w; the last valid one stays in force", err)
 		}
 		if w.status.ConfigError == nil || w.status.ConfigError.Error() != err.Error() {
-			w.logger.Error("the ConfigMap is not in force", "err", err)
+			w.statusLog.Error("the ConfigMap is not in force", "err", err)
 		}
 		w.status.ConfigError = err
 		return
 	}
 	if w.status.ConfigError != nil {
-		w.logger.Info("the ConfigMap is in force again")
+		w.statusLog.Info("the ConfigMap is in force again")
 		w.status.ConfigError = nil
 	}
 	w.authored = doc.KeepLastValid(w.authored)

@@ -24,6 +24,7 @@ type options struct {
 	allServices    bool
 	debugAddress   string
 	configMap      *v1.ConfigMap
+	noStatusLog    bool
 }
 
 func defaults() options {
@@ -84,3 +85,7 @@ func WithDebugAddress(address string) Option { return func(o *options) { o.debug
 // WithConfigMap uses cm in the place of the ConfigMap in the cluster, to see
 // what would become of it. Its name does not matter.
 func WithConfigMap(cm *v1.ConfigMap) Option { return func(o *options) { o.configMap = cm } }
+
+// WithoutStatusLog leaves it to the caller, who reads Status, to say that a
+// resource or the ConfigMap cannot be read.
+func WithoutStatusLog() Option { return func(o *options) { o.noStatusLog = true } }

@@ -94,9 +94,9 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 	}
 	switch {
 	case err != nil && (was.Err == nil || was.Err.Error() != now.Err.Error()):
-		w.logger.Warn("cannot watch; the last state stays in force", "resource", resource, "err", now.Err)
+		w.statusLog.Warn("cannot watch; the last state stays in force", "resource", resource, "err", now.Err)
 	case err == nil && was.Err != nil:
-		w.logger.Info("watching again", "resource", resource, "after", time.Since(was.Since).Round(time.Millisecond))
+		w.statusLog.Info("watching again", "resource", resource, "after", time.Since(was.Since).Round(time.Millisecond))
 	}
 }
 

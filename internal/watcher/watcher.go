@@ -59,12 +59,14 @@ type Watcher struct {
 	AutoSvc  string
 	AutoPort int
 
-	ctx     context.Context // of the goroutines' lives
-	opts    options
-	logger  *slog.Logger
-	metrics WatcherMetrics
-	stores  *stores
-	auto    *types.ServiceDef // nil if there is no auto service
+	ctx    context.Context // of the goroutines' lives
+	opts   options
+	logger *slog.Logger
+	// statusLog is for what Status says too.
+	statusLog *slog.Logger
+	metrics   WatcherMetrics
+	stores    *stores
+	auto      *types.ServiceDef // nil if there is no auto service
 
 	updates chan Update
 	rebuild chan struct{} // asks for a build though no object changed
@@ -120,6 +122,10 @@ func NewWatcher(ctx context.Context, kubeConfigFile, cmNamespace, cmName, config
 	}
 	for _, o := range opts {
 		o(&w.opts)
+	}
+	w.statusLog = w.logger
+	if w.opts.noStatusLog {
+		w.statusLog = slog.New(slog.DiscardHandler)
 	}
 	if cmNamespace == "" || cmName == "" || configKey == "" {
 		return nil, fmt.Errorf("the ConfigMap's namespace, name and key must all be given; got %q, %q and %q", cmNamespace, cmName, configKey)

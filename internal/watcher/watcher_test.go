@@ -309,9 +309,9 @@ func (g gate) ListerWatcher(resource string) cache.ListerWatcher {
 				case <-ctx.Done():
 					return nil, ctx.Err()
 				}
-				return lw.List(o)
+				return cache.ToListerWatcherWithContext(lw).ListWithContext(ctx, o)
 			},
-			WatchFunc: lw.Watch,
+			WatchFuncWithContext: cache.ToListerWatcherWithContext(lw).WatchWithContext,
 		}}
 	}
 	return lw
