@@ -100,6 +100,8 @@ func TestEndpointSemantics(t *testing.T) {
 			[]string{"tcp_2001-db8--1_80: 10.0.0.1:8080"}},
 		"FQDN slice": {objs(v4, web, slice("a", fqdn, http8080(), ep("example.org", "", "ready"))),
 			[]string{"192.0.2.1 80 default/web: no endpoint"}},
+		"FQDN slice with what looks like an address": {objs(v4, web, slice("a", fqdn, http8080(), ep("10.0.0.1", "", "ready"))),
+			[]string{"192.0.2.1 80 default/web: no endpoint"}},
 		"headless":        {objs(v4, headless, slice("a", four, http8080(), ep("10.0.0.1", "", "ready"))), []string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
 		"ExternalName":    {objs(v4, external), []string{"192.0.2.1 80 default/web: no endpoint"}},
 		"unnamed port":    {objs(serving("192.0.2.1", ""), service(port("", 80, tcp)), slice("a", four, []discoveryv1.EndpointPort{slicePort("", 8080, tcp)}, bare)), []string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
@@ -199,6 +201,15 @@ func TestRealServers(t *testing.T) {
 	c = config(t, newCluster(objects...), WithExcludeCordoned(true))
 	if got, want := servers(c.Listeners[0]), "203.0.113.1 w2 100/10, 203.0.113.2 w0 0/0"; got != want {
 		t.Errorf("without cordoned: got %s, want %s", got, want)
+	}
+}
+
+// TestNodesWithOneAddress: IPVS knows destinations by address, so two nodes that share one are one, with the weight of both.
+func TestNodesWithOneAddress(t *testing.T) {
+	c := config(t, newCluster(serving("192.0.2.1", ""), service(port("http", 80, v1.ProtocolTCP)), node("a", "203.0.113.1"), node("b", "203.0.113.1"),
+		slice("a", discoveryv1.AddressTypeIPv4, http8080(), ep("10.0.0.1", "a", "ready"), ep("10.0.0.2", "b", "ready"))))
+	if rs := c.Listeners[0].RealServers; len(rs) != 1 || rs[0].Weight != 2 {
+		t.Errorf("%d real servers, the first %+v", len(rs), rs[0])
 	}
 }
 

@@ -528,3 +528,37 @@ func TestWarningNamesTheSlice(t *testing.T) {
 		t.Errorf("log: %s", got)
 	}
 }
+
+// TestRelist: after a list anew (410 Gone, a restart of the server), what is not in it is gone, and what is the same is no change.
+func TestRelist(t *testing.T) {
+	c := small()
+	w := follow(t, c)
+	current(t, w)
+	s := w.stores.services
+	two := service(port("http", 80, v1.ProtocolTCP))
+	two.Name = "two"
+	if err := s.Replace([]any{service(port("http", 80, v1.ProtocolTCP)), two}, "7"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new service", func() bool { return w.ServiceCount() == 2 })
+	w.stores.take()
+	if err := s.Replace([]any{two}, "8"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the old service gone", func() bool { return w.Services()["default/web"] == nil && w.ServiceCount() == 1 })
+	if err := s.Replace([]any{"nonsense"}, "9"); err == nil {
+		t.Error("a list of something else is taken")
+	}
+}
+
+// TestUpdateThatWasNotTaken: its place is taken by the newer one, which keeps the time of the older change.
+func TestUpdateThatWasNotTaken(t *testing.T) {
+	w := &Watcher{updates: make(chan Update, 1)}
+	early := time.Now()
+	one, two := &types.ClusterConfig{}, &types.ClusterConfig{}
+	w.publish(Update{one, early})
+	w.publish(Update{two, early.Add(time.Second)})
+	if u := <-w.updates; u.Config != two || !u.Since.Equal(early) {
+		t.Errorf("got %+v", u)
+	}
+}
