@@ -42,7 +42,9 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/lb-render/templates
 	install -m 0755 bin/lb-render $(DESTDIR)$(PREFIX)/bin/lb-render
 	install -m 0644 templates/*.tmpl $(DESTDIR)$(PREFIX)/share/lb-render/templates/
-	cp -R examples $(DESTDIR)$(PREFIX)/share/lb-render/
+	install -d $(DESTDIR)$(PREFIX)/share/lb-render/examples
+	cp -R examples/haproxy examples/ipvs examples/kubernetes $(DESTDIR)$(PREFIX)/share/lb-render/examples/
+	cp -R systemd/lb-render.service.d $(DESTDIR)$(PREFIX)/share/lb-render/examples/
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' systemd/lb-render.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/lb-render.service
 	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/lb-render.service
 

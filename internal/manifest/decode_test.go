@@ -55,6 +55,7 @@ func TestDecode(t *testing.T) {
 		"unknown kinds":               {"apiVersion: apps/v1\nkind: Deployment\nspec: 7\n---\n" + yamlA + "---\napiVersion: v1\nkind: Secret\n", "ConfigMap default/a"},
 		"known kind of another group": {"apiVersion: serving.knative.dev/v1\nkind: Service\nspec: 7\n", ""},
 		"unknown field":               {yamlA + "future:\n  x: 1\n", "ConfigMap default/a"},
+		"unknown field in JSON":       {strings.Replace(cmA, `"kind"`, `"future":{"x":1},"kind"`, 1), "ConfigMap default/a"},
 		"a node has no namespace":     {"apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  namespace: x\n", "Node n1"},
 		"YAML 1.1, as kubectl":        {yamlA + "immutable: yes\n", "ConfigMap default/a"},
 	} {

@@ -101,10 +101,10 @@ func (s *Source) ListerWatcher(resource string) cache.ListerWatcher {
 
 // load makes what the directory holds now the state in force, or says in Err why it is not.
 func (s *Source) load(l listing) {
-	before := s.Err()
-	if before == nil && s.current(l) {
-		return
+	if s.current(l) {
+		return // with the same result
 	}
+	before := s.Err()
 	objects, err := s.read(l)
 	if err != nil {
 		s.mu.Lock()

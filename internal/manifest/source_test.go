@@ -314,6 +314,13 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	if s.files[filepath.Join(dir, "a.yaml")] != a {
 		t.Error("a was read again")
 	}
+	if got := s.tables["configmaps"].sorted[1].object.(*v1.ConfigMap).Data["key"]; got != "2" {
+		t.Errorf("b is %s", got)
+	}
+	// It was written just now: a second write in the same tick of the clock would look the same.
+	if !s.files[filepath.Join(dir, "b.yaml")].racy || s.current(l) {
+		t.Error("b is trusted at once")
+	}
 	must(t, os.Remove(filepath.Join(dir, "b.yaml")))
 	if l = scan(dir); s.current(l) {
 		t.Error("b is gone")

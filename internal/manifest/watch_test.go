@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -119,6 +120,34 @@ func TestListAndWatch(t *testing.T) {
 	other := d.watch("services", metav1.ListOptions{ResourceVersion: rv})
 	d.edit("s.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
 	expect(t, other, "ADDED s")
+}
+
+// An object's version is that of its last event, and stays while others change.
+func TestResourceVersions(t *testing.T) {
+	d := directoryOf(t, Options{}, "a.yaml", configMap("a", "1"), "b.yaml", configMap("b", "1")+"---\n"+configMap("c", "1"))
+	versions := func() map[string]string {
+		list, err := d.ListerWatcher("configmaps").(*listWatch).List(everything())
+		must(t, err)
+		m := map[string]string{}
+		for _, cm := range list.(*v1.ConfigMapList).Items {
+			m[cm.Name] = cm.ResourceVersion
+		}
+		return m
+	}
+	before := versions()
+	rv, _ := d.list("configmaps", everything())
+	d.edit("b.yaml", configMap("c", "2")+"---\n"+configMap("b", "2"))
+	after := versions()
+	if after["a"] != before["a"] {
+		t.Errorf("a was at %s and is at %s", before["a"], after["a"])
+	}
+	w := d.watch("configmaps", metav1.ListOptions{ResourceVersion: rv})
+	for _, name := range []string{"b", "c"} {
+		e := <-w.ResultChan()
+		if cm := e.Object.(*v1.ConfigMap); cm.Name != name || cm.ResourceVersion != after[name] || after[name] == before[name] {
+			t.Errorf("%s is at %s in the event and at %s in the list", cm.Name, cm.ResourceVersion, after[name])
+		}
+	}
 }
 
 // Each event has a resource version of its own: a watch that was cut between
@@ -313,35 +342,40 @@ func TestWatchEnds(t *testing.T) {
 	d := directoryOf(t, Options{}, "a.yaml", configMap("a", "1"))
 	rv, _ := d.list("configmaps", everything())
 	lw := d.ListerWatcher("configmaps").(*listWatch)
+	// ended: the goroutine is gone, and only then is the channel looked at.
+	ended := func(t *testing.T, w watch.Interface) {
+		t.Helper()
+		waitFor(t, "the end of the watch", func() bool { return goleak.Find() == nil })
+		if e, open := <-w.ResultChan(); open {
+			t.Errorf("an event after the end: %+v", e)
+		}
+	}
 	for name, o := range map[string]metav1.ListOptions{
 		"idle": {ResourceVersion: rv}, "with events that no one reads": {},
 	} {
 		t.Run(name+", stopped", func(t *testing.T) {
-			w := d.watch("configmaps", o)
+			w, err := lw.Watch(o)
+			must(t, err)
 			var group sync.WaitGroup
 			for range 3 {
 				group.Go(w.Stop)
 			}
 			group.Wait()
-			drain(w)
+			ended(t, w)
 		})
 		t.Run(name+", its context done", func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			w, err := lw.WatchWithContext(ctx, o)
 			must(t, err)
 			cancel()
-			drain(w)
+			ended(t, w)
 		})
 		t.Run(name+", timed out", func(t *testing.T) {
 			o.TimeoutSeconds = ptr.To(int64(1))
-			drain(d.watch("configmaps", o))
+			w, err := lw.Watch(o)
+			must(t, err)
+			ended(t, w)
 		})
-	}
-}
-
-// drain reads until the channel is closed.
-func drain(w watch.Interface) {
-	for range w.ResultChan() { //nolint:revive // only the end matters
 	}
 }
 

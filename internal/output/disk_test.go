@@ -279,6 +279,7 @@ func TestModeAndOwner(t *testing.T) {
 		{"new", false, File{}, 0o644, 0, 0},
 		{"set", true, File{Mode: ptr(fs.FileMode(0o600)), Owner: "56", Group: "78"}, 0o600, 56, 78},
 		{"set for a new one", false, File{Mode: ptr(fs.FileMode(0o600)), Owner: "56", Group: "78"}, 0o600, 56, 78},
+		{"only the mode", true, File{Mode: ptr(fs.FileMode(0o600))}, 0o600, 12, 34},
 		{"only the group", true, File{Group: "root"}, 0o640, 12, 0},
 		{"only the owner, by name", true, File{Owner: "root"}, 0o640, 0, 34},
 		{"set-id bits", true, File{Mode: ptr(0o750 | fs.ModeSetgid), Owner: "56"}, 0o750 | fs.ModeSetgid, 56, 34},

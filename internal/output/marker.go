@@ -38,7 +38,7 @@ func (o *Output) readMarker() string {
 
 func parseMarker(s string) string {
 	s, ended := strings.CutSuffix(s, "\n")
-	if _, err := hex.DecodeString(s); err != nil || !ended || len(s) != hashLen || s != strings.ToLower(s) {
+	if _, err := hex.DecodeString(s); err != nil || !ended || len(s) != hashLen {
 		return ""
 	}
 	return s

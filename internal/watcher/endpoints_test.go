@@ -28,7 +28,11 @@ func lines(c *types.ClusterConfig) []string {
 		out = append(out, strings.TrimSuffix(l.Name+": "+list(l.Endpoints)+" | "+list(l.Draining), " | "))
 	}
 	for _, p := range c.Problems {
-		out = append(out, fmt.Sprintf("%s %s %s: %s", p.VIP, p.Port, p.Service, p.Reason))
+		served := ""
+		if p.Served != types.ServedNothing {
+			served = ", served: " + p.Served
+		}
+		out = append(out, fmt.Sprintf("%s %s %s: %s%s", p.VIP, p.Port, p.Service, p.Reason, served))
 	}
 	return out
 }
@@ -92,6 +96,8 @@ func TestEndpointSemantics(t *testing.T) {
 			[]string{"udp_192.0.2.1_80: 10.0.0.1:5353"}},
 		"TCP wanted of a UDP port": {objs(serving("192.0.2.1", `, "portName": "dns", "tcpEnabled": true`), dns, dnsSlice),
 			[]string{"192.0.2.1 80 default/web: no such port"}},
+		"TCP and UDP wanted of a TCP port": {objs(serving("192.0.2.1", `, "tcpEnabled": true, "udpEnabled": true`), web, slice("a", four, http8080(), bare)),
+			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080", "192.0.2.1 80 default/web: no such port, served: the rest of it"}},
 		"dual stack, IPv4 VIP": {objs(v4, web, slice("a", four, http8080(), ep("10.0.0.1", "", "ready")), slice("b", six, http8080(), ep("2001:db8::a", "", "ready"))),
 			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
 		"dual stack, IPv6 VIP": {objs(serving("2001:db8::1", http), web, slice("a", four, http8080(), ep("10.0.0.1", "", "ready")), slice("b", six, http8080(), ep("2001:db8:0::a", "", "ready"))),

@@ -137,6 +137,11 @@ func (w *Watcher) resolveEntry(e entry) resolved {
 			problem(types.NoEndpoint, "port %s of service %s has no ready endpoint", describePort(p), service)
 		}
 	}
+	for i := range r.problems {
+		if len(r.listeners) > 0 { // of two protocols, one
+			r.problems[i].Served = types.ServedRest
+		}
+	}
 	return r
 }
 
