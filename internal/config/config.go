@@ -2,15 +2,16 @@
 // fault at once, each as FILE:LINE: key: what is wrong; the way out. A key
 // that is not known is an error, since it is one that does not do what was meant.
 //
-// node.go walks the YAML with positions, decode.go knows the keys, and
-// validate.go the rules between them. The package reads the config file and
-// nothing else; what the environment says comes in as Overrides.
+// node.go walks the YAML with positions, decode.go knows the keys, values.go what
+// a value looks like, validate.go the rules between keys and check.go those of the
+// check command; fault.go is how all of them complain. Nothing is shared between
+// calls. The package reads the config file and nothing else; what flags and the
+// environment say comes in as Overrides, before anything is validated.
 package config
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -89,7 +90,7 @@ type Output struct {
 // File is one file of an output.
 type File struct {
 	Name     string
-	Template string // relative to TemplateDir, unless absolute
+	Template string // relative to TemplateDir, unless absolute; absolute if there is no TemplateDir
 	Path     string
 	Mode     *os.FileMode // nil keeps the one it has
 	Owner    string       // "" keeps the one it has
@@ -112,7 +113,9 @@ type HTTP struct{ Listen string } // "" for none
 // Log says what is logged, and how.
 type Log struct{ Level, Format string }
 
-// Overrides are what flags and the environment say; they win over the file. The zero value says nothing.
+// Overrides are what flags and the environment say; they win over the file. A
+// relative path is relative to the working directory, as on any command line.
+// The zero value says nothing.
 type Overrides struct {
 	Kubeconfig, Manifests, NodeName, LogLevel, LogFormat string
 	StateDir, RuntimeDir                                 string
@@ -154,10 +157,7 @@ func Load(path string, o Overrides) (*Config, error) {
 
 // Parse is Load on the content of a file; name is its path.
 func Parse(name string, data []byte, o Overrides) (*Config, error) {
-	d := &decoder{file: name}
-	if abs, err := filepath.Abs(name); err == nil {
-		d.dir = filepath.Dir(abs)
-	}
+	d := newDecoder(name)
 	c := Defaults()
 	root := d.document(data)
 	if root != nil {

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,68 +58,12 @@ func (d *decoder) config(root *node, c *Config) {
 		"runtimeDir": d.path(&c.RuntimeDir),
 		"log": func(n node) {
 			d.read(n, fields{
-				"level":  d.oneOf(&c.Log.Level, "debug", "info", "warn", "error"),
-				"format": d.oneOf(&c.Log.Format, "text", "json"),
+				"level":  d.oneOf(&c.Log.Level, logLevels...),
+				"format": d.oneOf(&c.Log.Format, logFormats...),
 			})
 		},
 	})
 	c.Node.Scope = scope // "" until the overrides are known
-}
-
-func (d *decoder) appendText(n node, to *[]string) {
-	var s string
-	d.text(&s)(n)
-	*to = append(*to, s)
-}
-
-// percent reads "50%"; a bare number is refused, since 1 and 0.5 would both be guesses.
-func (d *decoder) percent(to *float64) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, "a percentage such as 100%")
-		if !ok {
-			return
-		}
-		number, isPercent := strings.CutSuffix(v, "%")
-		f, err := strconv.ParseFloat(number, 64)
-		if !isPercent || err != nil || !(f >= 0 && f <= 100) {
-			d.fail(n.Line, n.key, "is %s; it must be a percentage from 0%% to 100%%, such as 50%%", describe(n.Node))
-			return
-		}
-		*to = f / 100
-	}
-}
-
-func (d *decoder) delims(to *[2]string) func(node) {
-	return func(n node) {
-		var list []string
-		d.list(func(e node) { d.appendText(e, &list) })(n)
-		if d.faulty[n.key] || isNull(n.Node) {
-			return
-		}
-		if len(list) != 2 || list[0] == "" || list[1] == "" || list[0] == list[1] {
-			d.fail(n.Line, n.key, `must be a list of two different texts, such as ["<%%", "%%>"]`)
-			return
-		}
-		*to = [2]string{list[0], list[1]}
-	}
-}
-
-func (d *decoder) params(to *map[string]any) func(node) {
-	return func(n node) {
-		if isNull(n.Node) {
-			return
-		}
-		if n.Kind != yaml.MappingNode {
-			d.fail(n.Line, n.key, "is %s; it must be a map", describe(n.Node))
-			return
-		}
-		var m map[string]any
-		if err := n.Decode(&m); err != nil {
-			d.fail(n.Line, n.key, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
-			return
-		}
-		*to = m
-	}
 }
 
 func (d *decoder) output(n node, o *Output) {
@@ -131,7 +73,8 @@ func (d *decoder) output(n node, o *Output) {
 	}
 	command := func(to **Command, timeout time.Duration, more fields) func(node) {
 		return func(n node) {
-			if isNull(n.Node) {
+			if isNull(n.Node) { // not "none": its lines may have lost their indentation
+				d.fail(n.Line, n.key, "is empty; give it a command, or remove the key")
 				return
 			}
 			c := &Command{Timeout: timeout}
@@ -140,7 +83,7 @@ func (d *decoder) output(n node, o *Output) {
 				f[k] = v
 			}
 			d.read(n, f)
-			if len(c.Args) == 0 && !d.faulty[n.child("command")] && !d.faulty[n.key] {
+			if len(c.Args) == 0 && !d.faultyWithin(n.child("command")) && !d.faulty[n.key] {
 				d.fail(n.Line, n.child("command"), "is missing; it is a list of arguments, or a line for sh")
 			}
 			*to = c
@@ -168,7 +111,7 @@ func (d *decoder) outputFile(n node, f *File) {
 		return
 	}
 	d.read(n, fields{
-		"name": d.text(&f.Name), "template": d.text(&f.Template), "path": d.path(&f.Path), "mode": d.mode(&f.Mode),
+		"name": d.text(&f.Name), "template": d.text(&f.Template), "path": d.filePath(&f.Path), "mode": d.mode(&f.Mode),
 		"owner": d.text(&f.Owner), "group": d.text(&f.Group), "inPlace": d.boolean(&f.InPlace),
 		"allowEmpty": d.boolean(&f.AllowEmpty),
 	})
@@ -179,6 +122,9 @@ func (d *decoder) outputFile(n node, f *File) {
 
 // identifier makes a name that commands can use in .Files.<name>.
 func identifier(s string) string {
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		s = "_" + s
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
@@ -186,27 +132,6 @@ func identifier(s string) string {
 		}
 		return '_'
 	}, s)
-}
-
-// mode reads "0640". Without quotes YAML makes 416 of it, and 640 would be
-// -w-------: an old trap.
-func (d *decoder) mode(to **fs.FileMode) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, `a mode in quotes, such as "0640"`)
-		if !ok {
-			return
-		}
-		m, err := strconv.ParseUint(v, 8, 32)
-		switch {
-		case n.Tag != "!!str":
-			d.fail(n.Line, n.key, "is the number %s; write the mode in quotes, such as %q", n.Value, fmt.Sprintf("%04s", strings.TrimPrefix(v, "0o")))
-		case err != nil || m > 0o777 || len(v) < 3:
-			d.fail(n.Line, n.key, `is %s; it must be a mode in octal, from "0000" to "0777"`, describe(n.Node))
-		default:
-			mode := fs.FileMode(m)
-			*to = &mode
-		}
-	}
 }
 
 // command reads a list of arguments, or one line for sh.
@@ -231,8 +156,11 @@ func (d *decoder) command(c *Command) func(node) {
 			}
 			c.Args = append(c.Args, e.Value)
 		}
-		if len(n.Content) == 0 {
+		switch {
+		case len(n.Content) == 0:
 			d.fail(n.Line, n.key, "is an empty list; it must be a program and its arguments")
+		case len(c.Args) == len(n.Content) && strings.TrimSpace(c.Args[0]) == "":
+			d.fail(n.Line, n.key+"[0]", "is empty; it must be the program to run")
 		}
 	}
 }

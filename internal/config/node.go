@@ -10,9 +10,9 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/hashicorp/go-multierror"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -24,84 +24,106 @@ type node struct {
 
 // decoder collects faults while it reads.
 type decoder struct {
-	file, dir string
-	errs      *multierror.Error
-	faulty    map[string]bool // keys that have a fault already: one fault, one error
-	at        map[string]int  // lines of the keys that are there
+	file      string // as it is called in messages
+	dir, self string // the file's directory, and the file, both absolute
+	faults    []*fault
+	faulty    map[string]bool   // keys that have a fault already: one fault, one error
+	at        map[string]int    // lines of the keys that are there; "" is the whole map
+	written   map[string]string // paths as they are in the file
 }
 
-func (d *decoder) fail(line int, key, format string, args ...any) {
-	if d.faulty == nil {
-		d.faulty = map[string]bool{}
+func newDecoder(name string) *decoder {
+	d := &decoder{file: name, self: name, faulty: map[string]bool{}, at: map[string]int{}, written: map[string]string{}}
+	if abs, err := filepath.Abs(name); err == nil {
+		d.self = abs
 	}
-	d.faulty[key] = true
-	where := d.file
-	if line > 0 {
-		where += ":" + strconv.Itoa(line)
-	}
-	if key != "" {
-		where += ": " + key
-	}
-	d.errs = multierror.Append(d.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...)))
+	d.dir = filepath.Dir(d.self)
+	return d
 }
-
-func (d *decoder) err() error {
-	if d.errs == nil {
-		return nil
-	}
-	sort.SliceStable(d.errs.Errors, func(i, j int) bool { return lineOf(d.errs.Errors[i]) < lineOf(d.errs.Errors[j]) })
-	d.errs.ErrorFormat = func(errs []error) string {
-		lines := make([]string, len(errs))
-		for i, e := range errs {
-			lines[i] = e.Error()
-		}
-		return strings.Join(lines, "\n")
-	}
-	return d.errs
-}
-
-var placed = regexp.MustCompile(`:(\d+): `)
-
-func lineOf(err error) int {
-	if m := placed.FindStringSubmatch(err.Error()); m != nil {
-		n, convErr := strconv.Atoi(m[1])
-		if convErr == nil {
-			return n
-		}
-	}
-	return 1 << 30
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // document returns the one map that the file must be, or nil after a fault.
 func (d *decoder) document(data []byte) *node {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			d.fail(0, "", "the file is empty; it needs at least cluster and outputs")
-			return nil
-		}
-		line := 0
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
-			if n, convErr := strconv.Atoi(m[1]); convErr == nil {
-				line = n
-			}
-		}
-		d.fail(line, "", "not YAML: %s", yamlLine.ReplaceAllString(err.Error(), ""))
+	if line, what := unreadable(data); what != "" {
+		d.fail(line, "", "%s", what)
 		return nil
 	}
-	var more yaml.Node
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		d.fail(more.Line, "", "a second document begins here; the config is one document")
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	err := dec.Decode(&doc)
+	empty := errors.Is(err, io.EOF)
+	if err != nil && !empty {
+		d.syntax(err, data)
+		return nil
+	}
+	if !empty {
+		if err := dec.Decode(&more); err == nil {
+			d.fail(more.Line, "", "a second document begins here; the config is one document")
+		} else if !errors.Is(err, io.EOF) {
+			d.syntax(err, data)
+		}
+		empty = isNull(doc.Content[0])
+	}
+	if empty {
+		if len(d.faults) == 0 {
+			d.fail(1, "", "the file is empty; it needs at least cluster and outputs")
+		}
+		return nil
 	}
 	root := follow(doc.Content[0])
 	if root.Kind != yaml.MappingNode {
 		d.fail(root.Line, "", "is %s; the config is a map with keys like cluster and outputs", describe(root))
 		return nil
 	}
+	d.at[""] = root.Line
 	return &node{root, ""}
+}
+
+// unreadable finds bytes that no YAML has. The YAML reader refuses them too,
+// but does not say where.
+func unreadable(data []byte) (line int, what string) {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			what = "is not UTF-8; save it as UTF-8"
+		case unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r):
+			what = fmt.Sprintf("has the control character %U; remove it", r)
+		}
+		if what != "" {
+			return 1 + bytes.Count(data[:i], []byte("\n")), what
+		}
+		i += size
+	}
+	return 0, ""
+}
+
+var (
+	yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+	// Errors of the YAML parser, unlike those of its scanner, count lines from
+	// zero. A test watches whether that is still so.
+	fromZero      = regexp.MustCompile(`^did not find expected (<|node content|'-'|key$|',')|^found (undefined|duplicate|incompatible)`)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// syntax reports an error of the YAML reader. It says no line if that is the first one.
+func (d *decoder) syntax(err error, data []byte) {
+	line, what := 0, err.Error()
+	if m := yamlError.FindStringSubmatch(what); m != nil {
+		line, _ = strconv.Atoi(m[1]) // "" is 0, which is none
+		what = m[2]
+	}
+	if line == 0 || fromZero.MatchString(what) {
+		line++
+	}
+	if m := unknownAnchor.FindStringSubmatch(what); m != nil {
+		if i := bytes.Index(data, []byte("*"+m[1])); i >= 0 {
+			line = 1 + bytes.Count(data[:i], []byte("\n"))
+		}
+	}
+	if what == "found character that cannot start any token" {
+		what += "; indent with spaces, and put what begins with a special character in quotes"
+	}
+	d.fail(line, "", "not YAML: %s", what)
 }
 
 func follow(n *yaml.Node) *yaml.Node {
@@ -147,28 +169,32 @@ func (d *decoder) read(n node, f fields) {
 		d.fail(n.Line, n.key, "is %s; it must be a map with the keys %s", describe(n.Node), known(f))
 		return
 	}
-	seen := map[string]bool{}
+	seen, meant := map[string]bool{}, map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := follow(n.Content[i]), follow(n.Content[i+1])
+		if k.Kind != yaml.ScalarNode {
+			d.fail(k.Line, n.key, "has %s as a key; the keys are %s", describe(k), known(f))
+			continue
+		}
 		key := n.child(k.Value)
 		read, ok := f[k.Value]
 		switch {
 		case seen[k.Value]:
 			d.fail(k.Line, key, "the key is given twice; remove one")
 		case !ok:
-			meant, says := suggestion(k.Value, f)
+			near, says := suggestion(k.Value, f)
 			d.fail(k.Line, key, "unknown key; %s", says)
-			if meant != "" {
-				d.faulty[n.child(meant)] = true // it is not missing, it is misspelled
-			}
+			meant[near] = true
 		default:
-			if d.at == nil {
-				d.at = map[string]int{}
-			}
 			d.at[key] = k.Line
 			read(node{v, key})
 		}
 		seen[k.Value] = true
+	}
+	for key := range meant {
+		if key != "" && !seen[key] {
+			d.faulty[n.child(key)] = true // it is not missing, it is misspelled
+		}
 	}
 }
 
@@ -213,114 +239,4 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// Readers of single values. Each leaves its target alone when there is a fault.
-
-func (d *decoder) scalar(n node, want string) (string, bool) {
-	if n.Kind != yaml.ScalarNode || isNull(n.Node) {
-		d.fail(n.Line, n.key, "is %s; it must be %s", describe(n.Node), want)
-		return "", false
-	}
-	return n.Value, true
-}
-
-func (d *decoder) text(to *string) func(node) {
-	return func(n node) {
-		if v, ok := d.scalar(n, "text"); ok {
-			*to = v
-		}
-	}
-}
-
-// path is text that is relative to the config file; "" stays "".
-func (d *decoder) path(to *string) func(node) {
-	return func(n node) {
-		if v, ok := d.scalar(n, "a path"); ok {
-			*to = d.absolute(v)
-		}
-	}
-}
-
-func (d *decoder) absolute(p string) string {
-	if p == "" || filepath.IsAbs(p) {
-		return p
-	}
-	return filepath.Join(d.dir, p)
-}
-
-func (d *decoder) boolean(to *bool) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, "true or false")
-		if ok && n.Tag != "!!bool" {
-			d.fail(n.Line, n.key, "is %s; it must be true or false", describe(n.Node))
-		} else if ok {
-			*to = v == "true" || v == "True" || v == "TRUE"
-		}
-	}
-}
-
-func (d *decoder) number(to *int) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, "a whole number")
-		if !ok {
-			return
-		}
-		i, err := strconv.Atoi(v)
-		if err != nil || n.Tag != "!!int" {
-			d.fail(n.Line, n.key, "is %s; it must be a whole number", describe(n.Node))
-			return
-		}
-		*to = i
-	}
-}
-
-func (d *decoder) duration(to *time.Duration, least time.Duration) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, "a duration such as 30s")
-		if !ok {
-			return
-		}
-		t, err := time.ParseDuration(v)
-		switch {
-		case err != nil:
-			d.fail(n.Line, n.key, "is %s; it must be a duration with its unit, such as 200ms, 30s or 10m", describe(n.Node))
-		case t < least:
-			d.fail(n.Line, n.key, "%s is too short; the least is %s", v, least)
-		default:
-			*to = t
-		}
-	}
-}
-
-func (d *decoder) oneOf(to *string, allowed ...string) func(node) {
-	return func(n node) {
-		v, ok := d.scalar(n, "one of "+strings.Join(allowed, ", "))
-		if !ok {
-			return
-		}
-		for _, a := range allowed {
-			if v == a {
-				*to = v
-				return
-			}
-		}
-		d.fail(n.Line, n.key, "is %s; it must be one of %s", describe(n.Node), strings.Join(allowed, ", "))
-	}
-}
-
-// list calls read for each element.
-func (d *decoder) list(read func(node)) func(node) {
-	return func(n node) {
-		if isNull(n.Node) {
-			return
-		}
-		if n.Kind != yaml.SequenceNode {
-			d.fail(n.Line, n.key, "is %s; it must be a list", describe(n.Node))
-			return
-		}
-		for i, e := range n.Content {
-			read(node{follow(e), n.key + "[" + strconv.Itoa(i) + "]"})
-		}
-	}
 }

@@ -1,11 +1,15 @@
 package types
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,7 +50,11 @@ func (d *Document) Invalid() bool {
 // a part. Its error means that the document as a whole says nothing; faults of
 // single entries are in the Document's Problems.
 func Parse(data []byte) (*Document, error) {
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark, as some editors write it
+	if json.Valid(data) {
+		data = jsonAsYAML(data)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var root yaml.Node
 	if err := dec.Decode(&root); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -68,6 +76,54 @@ func Parse(data []byte) (*Document, error) {
 	}}}
 	p.top(top)
 	return p.doc, nil
+}
+
+// jsonAsYAML rewrites what JSON allows in a string and YAML does not: characters
+// escaped as two halves ("\ud83d\ude00"), an escaped slash, which the YAML of our
+// library has not, and control characters and line separators as they are.
+func jsonAsYAML(data []byte) []byte {
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); {
+		switch {
+		case data[i] == '\\' && data[i+1] == '/':
+			out = append(out, '/')
+			i += 2
+		case data[i] == '\\':
+			r := unicodeEscape(data[i:])
+			if !utf16.IsSurrogate(r) { // another escape; its second byte may be a backslash
+				out = append(out, data[i], data[i+1])
+				i += 2
+				continue
+			}
+			joined := utf16.DecodeRune(r, unicodeEscape(data[i+6:]))
+			out = utf8.AppendRune(out, joined) // of a half alone, U+FFFD
+			i += 6
+			if joined != utf8.RuneError {
+				i += 6
+			}
+		default:
+			r, size := utf8.DecodeRune(data[i:])
+			if r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r >= 0xfffe && r <= 0xffff {
+				out = fmt.Appendf(out, `\u%04x`, r)
+			} else {
+				out = utf8.AppendRune(out, r)
+			}
+			i += size
+		}
+	}
+	return out
+}
+
+// unicodeEscape is the value of the \uXXXX that b begins with, or -1.
+func unicodeEscape(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 type parser struct{ doc *Document }
@@ -162,6 +218,7 @@ func (p *parser) top(n *yaml.Node) {
 		key := strings.ToLower(e.key)
 		if e.again {
 			p.add(place{at.path, e.keyAt}, Problem{}, Invalid, "the key is given twice; what both say is taken together")
+			p.doc.Problems[len(p.doc.Problems)-1].Served = ServedRest
 		}
 		switch key {
 		case "vippool":

@@ -1,11 +1,13 @@
 package types
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // good is a document with 99 good entries, and whatever is put beside them.
@@ -202,6 +204,24 @@ mtuConfig: {192.0.2.1: 1500}
 	}
 }
 
+// TestEveryJSONIsRead: what JSON allows and YAML does not is read all the same.
+func TestEveryJSONIsRead(t *testing.T) {
+	for text, want := range map[string]string{
+		`\ud83d\ude00`: "\U0001F600", `\uD83D\uDE00x`: "\U0001F600x", `a\ud83d`: "a\uFFFD", `\\ud83d`: `\ud83d`, `\ud83d\ud83d\ude00`: "\uFFFD\U0001F600",
+		"\x7f\u0085\u2028\ufeff": "\x7f\u0085\u2028\ufeff", "\xff": "\uFFFD",
+		`\u0041\/\n`: "A/\n", `\\\ude00`: "\\\uFFFD",
+	} {
+		d := mustParse(t, `{"vipPool": ["`+text+`"]}`)
+		if len(d.Problems) != 1 || d.Problems[0].VIP != want {
+			t.Errorf("%s is read as %q, want %q", text, d.Problems[0].VIP, want)
+		}
+	}
+	d := mustParse(t, "\ufeff{\r\n\t\"config\": {\r\n\t}\r\n}")
+	if len(d.Problems) != 0 {
+		t.Errorf("byte order mark, tabs and CRLF: %+v", d.Problems)
+	}
+}
+
 func TestDocumentsThatSayNothing(t *testing.T) {
 	for doc, says := range map[string]string{
 		"":                 "empty",
@@ -242,6 +262,7 @@ func TestRecordedConfigs(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(good(known))
 	f.Add(`{"config": {"192.0.2.1": {"80": null}}}`)
+	f.Add(`{"vipPool": ["\ud83d\ude00\\\ud83d"]}`)
 	f.Add("a: &a [*a]")
 	f.Add("config: &c {192.0.2.1: *c}")
 	f.Add("labels: {? [a] : b}")
@@ -258,6 +279,26 @@ func FuzzParse(f *testing.F) {
 		again, err := Parse(b)
 		if err != nil || len(again.Problems) > 0 || !Equal(again.Config, c) {
 			t.Fatalf("what was accepted is not read back: %v %+v\n%s", err, again, b)
+		}
+	})
+}
+
+// FuzzJSON: whatever is JSON is read; nothing that JSON allows makes the document unreadable.
+func FuzzJSON(f *testing.F) {
+	f.Add("\u2028\x7f/\\\"", true)
+	f.Fuzz(func(t *testing.T, text string, escape bool) {
+		b := &strings.Builder{}
+		enc := json.NewEncoder(b)
+		enc.SetEscapeHTML(escape)
+		if err := enc.Encode(map[string]any{"vipPool": []string{text}}); err != nil {
+			t.Skip(err)
+		}
+		d, err := Parse([]byte(b.String()))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		if len(d.Problems) > 1 || len(d.Problems) == 1 && d.Problems[0].VIP != strings.ToValidUTF8(text, "\ufffd") && utf8.ValidString(text) {
+			t.Fatalf("%q is read as %+v", text, d.Problems)
 		}
 	})
 }
