@@ -20,7 +20,7 @@ package agent
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -169,7 +169,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan struct{}) error {
 	if a.settings.Listen != "" {
 		var err error
 		if listener, err = net.Listen("tcp", a.settings.Listen); err != nil {
-			return errors.Join(errors.New("http.listen: the address cannot be used; is another lb-render running?"), err)
+			return fmt.Errorf("http.listen: %w; is another lb-render running?", err)
 		}
 	}
 	// Workers finish their transaction after ctx is done, then they end.

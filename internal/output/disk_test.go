@@ -114,6 +114,8 @@ func TestInPlace(t *testing.T) {
 	behind := bindMount(t, h, h.opts.Files[0])
 	h.opts.Files[0].InPlace = true
 	before, _ := stat(t, behind)
+	reload := h.opts.Reload
+	h.opts.Reload = sh(`test "$LB_RENDER_STAGED" = "$LB_RENDER_PATH" && cat "$LB_RENDER_PATH" >` + h.state + "/daemon")
 	h.mustApply("1") // longer than before
 	h.wantInForce("1")
 	long := h.content
@@ -122,6 +124,7 @@ func TestInPlace(t *testing.T) {
 	h.wantInForce("")
 	h.content = long
 	h.opts.Files[0].Mode = ptr(fs.FileMode(0o600))
+	h.opts.Reload = reload
 	h.failing("reload", true)
 	_, err := h.apply("2")
 	wantError(t, err, PhaseReload)

@@ -264,7 +264,10 @@ func mount(t testing.TB, source, target, fstype string, flags uintptr, data stri
 type runner func(phase string, env map[string]string) error
 
 func (r runner) install(o *Output) {
-	o.run = func(_ context.Context, s command.Spec) (command.Result, error) {
+	o.run = func(ctx context.Context, s command.Spec) (command.Result, error) {
+		if err := ctx.Err(); err != nil {
+			return command.Result{}, err
+		}
 		env := map[string]string{}
 		for _, e := range s.Env {
 			k, v, _ := strings.Cut(e, "=")

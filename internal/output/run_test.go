@@ -178,6 +178,11 @@ func TestRunRetries(t *testing.T) {
 			!s.LastReload.Equal(b.start.Add(3*time.Second)) || !s.LastSuccess.Equal(s.LastReload) {
 			t.Errorf("%+v", s)
 		}
+		// The next failure is the first of its own row.
+		b.failing("reload", errDaemon)
+		b.set("2")
+		b.until(time.Hour + 2*time.Second)
+		b.want("1h0m0s reload", "1h0m1s reload")
 	})
 }
 

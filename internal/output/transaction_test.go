@@ -278,10 +278,20 @@ func TestCancelledReloadIsRolledBack(t *testing.T) {
 	wantError(t, err, PhaseReload, "context canceled")
 	h.wantFile(filepath.Join(h.dir, "a"), string(h.content("1")["a"]))
 
-	// Cancelled earlier, nothing is replaced at all.
+	// Cancelled before the commit, nothing is replaced at all.
+	ctx, cancel = context.WithCancel(t.Context())
+	h.opts.Check = nil
+	h.steps = nil
+	h.opts.Hook = func(s string) {
+		h.steps = append(h.steps, s)
+		if s == "staged:a" {
+			cancel()
+		}
+	}
 	_, err = h.output().Apply(ctx, h.content("2"))
-	if err == nil {
-		t.Error("no error")
+	wantError(t, err, PhaseCommit, "context canceled")
+	if got := strings.Join(h.steps, " "); got != "begin compared staged:a" {
+		t.Errorf("steps %s", got)
 	}
 	h.wantNothingStaged()
 }
