@@ -11,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -197,37 +194,6 @@ func compareRules(t *testing.T, dir string) {
 	slices.Sort(lines)
 	if got := strings.Join(lines, ""); got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestLeastRights: the shipped roles allow what the agent does, and not a verb more.
-func TestLeastRights(t *testing.T) {
-	data, err := os.ReadFile("kubernetes/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string][]string{}
-	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
-		var role rbacv1.ClusterRole // a Role has the same shape
-		if err := yaml.Unmarshal(doc, &role); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range role.Rules {
-			for i, resource := range r.Resources {
-				id := role.Kind + " " + r.APIGroups[i] + "/" + resource + " " + strings.Join(r.ResourceNames, ",")
-				got[id] = append(got[id], r.Verbs...)
-			}
-		}
-	}
-	want := []string{"ClusterRole /nodes ", "ClusterRole /pods ", "ClusterRole /services ", "ClusterRole discovery.k8s.io/endpointslices ", "Role /configmaps lb-config"}
-	for _, id := range want {
-		if !slices.Equal(got[id], []string{"list", "watch"}) {
-			t.Errorf("%s: verbs %q, want list and watch", id, got[id])
-		}
-		delete(got, id)
-	}
-	if len(got) > 0 {
-		t.Errorf("more than is needed: %v", got)
 	}
 }
 

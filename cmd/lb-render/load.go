@@ -61,14 +61,6 @@ type loaded struct {
 
 // load reads the config file, with what flags and environment say.
 func (p *program) load() (*loaded, error) {
-	for _, check := range []struct{ flag, value, allowed string }{
-		{"--log-level", p.flags.overrides.LogLevel, " debug info warn error "},
-		{"--log-format", p.flags.overrides.LogFormat, " text json "},
-	} {
-		if check.value != "" && !strings.Contains(check.allowed, " "+check.value+" ") {
-			return nil, fmt.Errorf("%s %q: must be one of%s", check.flag, check.value, strings.TrimRight(check.allowed, " "))
-		}
-	}
 	c, err := config.Load(p.flags.config, p.flags.overrides)
 	if err != nil {
 		return nil, err

@@ -19,12 +19,13 @@ func TestChecksThatAreFine(t *testing.T) {
 		`"haproxy -c -f {{ .Files.b.Staged | quote }}"`,
 		`'haproxy -c {{ range .Files }}-f {{ .Staged }} {{ end }}'`,
 		`'haproxy -c -f {{ (index .Files "b").Staged }}'`,
+		`'diff {{ (index .Files "b").Staged }} /etc/out/b.cfg'`,
 		`"haproxy -c -f $LB_RENDER_STAGED"`,
 		`"haproxy -c -f ${LB_RENDER_FILES_A_CFG_STAGED}"`,
 		`"haproxy -c -f $LB_RENDER_FILES_B_STAGED"`,
 		// Paths that are others.
-		`"diff /p/a.cfg.reference {{ .Staged }}"`,
-		`"diff /backup/p/a.cfg {{ .Staged }}"`,
+		`"diff /p/a.cfg.reference {{ .Files.b.Staged }}"`,
+		`"diff /backup/p/a.cfg {{ .Files.b.Staged }}"`,
 		`"jq .Path {{ .Staged }}"`,
 		// Both, to compare them.
 		`"diff {{ .Path }} {{ .Staged }}"`,

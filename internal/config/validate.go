@@ -44,7 +44,6 @@ func (d *decoder) override(c *Config, o Overrides) {
 		d.failFlag("--node-name", "%q is not a node name that Kubernetes allows; kubectl get nodes shows them", o.NodeName)
 	default:
 		c.Node.Name = o.NodeName
-		d.faulty["node.name"] = true // whatever it is, it does not count
 	}
 	if o.StateDir != "" {
 		c.StateDir = fromHere(o.StateDir)
