@@ -197,10 +197,12 @@ func (d decoder) one(p piece, depth int) result {
 	var h header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &h); err != nil {
 		if is, offset := kjson.SyntaxErrorOffset(err); is {
-			asYAML := p
-			asYAML.json, asYAML.whole = false, true
-			if r := d.one(asYAML, depth); p.json && p.origin == nil && !r.syntax {
-				return r // flow style YAML, which only looks like JSON
+			if p.json && p.origin == nil {
+				asYAML := p
+				asYAML.json, asYAML.whole = false, true
+				if r := d.one(asYAML, depth); !r.syntax {
+					return r // flow style YAML, which only looks like JSON
+				}
 			}
 			return result{syntax: true, failures: []func() []error{func() []error { return d.notJSON(p, err, int(offset)) }}}
 		}

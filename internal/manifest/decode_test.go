@@ -23,6 +23,8 @@ func TestDecode(t *testing.T) {
 		"comments only":               {"# a\n---\n# b\n---\n\n", ""},
 		"null":                        {"---\nnull\n---\n~\n", ""},
 		"byte order mark":             {"\xef\xbb\xbf" + yamlA, "ConfigMap default/a"},
+		"byte order mark, JSON":       {"\xef\xbb\xbf" + cmA + cmB, cmAB},
+		"byte order mark, separator":  {"\xef\xbb\xbf---\n" + yamlA, "ConfigMap default/a"},
 		"two documents":               {yamlA + "---\n" + yamlB, cmAB},
 		"separator first and last":    {"---\n" + yamlA + "---\n" + yamlB + "---\n", cmAB},
 		"CRLF":                        {strings.ReplaceAll(yamlA+"---\n"+yamlB, "\n", "\r\n"), cmAB},

@@ -171,6 +171,13 @@ func (c *cluster) happened(event string) int {
 	return n
 }
 
+// story is all events so far.
+func (c *cluster) story() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.events, ", ")
+}
+
 // state is the informer's objects: names, and values of ConfigMaps.
 func (c *cluster) state() string {
 	var all []string

@@ -118,8 +118,9 @@ func TestInformerSeesEdits(t *testing.T) {
 	must(t, os.Rename(filepath.Join(dir, "c.yaml"), filepath.Join(dir, "z.yaml")))
 	put(t, dir, "e.yaml", configMap("e", "1"))
 	c.becomes("a=3 c=1 e=1")
+	waitFor(t, "the handlers", func() bool { return c.happened("add e") == 1 })
 	if c.happened("add c") != 1 || c.happened("update c") != 0 || c.happened("delete c") != 0 {
-		t.Error("c was moved, not changed", c.events)
+		t.Error("c was moved, not changed", c.story())
 	}
 	if n := c.log.count("level=INFO"); n == 0 || c.log.count("level=ERROR")+c.log.count("level=WARN") > 0 {
 		t.Error(c.log)
@@ -138,8 +139,10 @@ func TestUnchangedContentIsNoEvent(t *testing.T) {
 	if b, a := before.(*v1.ConfigMap), after.(*v1.ConfigMap); b.ResourceVersion != a.ResourceVersion || b.UID != a.UID || a.UID == "" {
 		t.Errorf("%+v became %+v", b.ObjectMeta, a.ObjectMeta)
 	}
+	put(t, dir, "e.yaml", configMap("e", "1"))
+	waitFor(t, "the handlers", func() bool { return c.happened("add e") == 1 })
 	if c.happened("update a") != 1 || c.happened("update b") != 0 {
-		t.Error(c.events)
+		t.Error(c.story())
 	}
 }
 

@@ -46,7 +46,7 @@ func TestNewExpandsCommands(t *testing.T) {
 		{"check on the staged file", expand(func(v Vars) []string { return []string{"haproxy", "-c", "-f", v.Staged} }), nil, ""},
 		{"check by file name", expand(func(v Vars) []string { return []string{"haproxy", "-c", "-f", v.Files["b"].Staged} }), nil, ""},
 		{"check compares both", expand(func(v Vars) []string { return []string{"diff", v.Path, v.Staged} }), nil, ""},
-		{"check beside the live file", expand(func(v Vars) []string { return []string{"haproxy", "-f", v.Path + ".global", "-f", v.Staged} }), nil, ""},
+		{"check beside the live file", expand(func(v Vars) []string { return []string{"haproxy", "-f", v.Path + ".global", "-f", "/etc" + v.Path} }), nil, ""},
 		{"check on the live file", expand(func(v Vars) []string { return []string{"haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"} }), nil, "check command names /etc/haproxy/haproxy.cfg, the live file"},
 		{"check on the live file, as .Path", expand(func(v Vars) []string { return []string{"haproxy", "-c", "-f" + v.Path} }), nil, ""}, // cannot be told from another word
 		{"check on the other live file", expand(func(v Vars) []string { return []string{"haproxy", "-f", v.Staged, "-f", v.Files["b"].Path} }), nil, "{{ .Files.b.Staged }}"},

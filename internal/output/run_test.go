@@ -425,6 +425,18 @@ func TestRunWakeDuringTransaction(t *testing.T) {
 	})
 }
 
+func TestDrain(t *testing.T) {
+	wake := make(chan struct{}, 3)
+	wake <- struct{}{}
+	wake <- struct{}{}
+	if drain(wake); len(wake) != 0 {
+		t.Errorf("%d left", len(wake))
+	}
+	close(wake)
+	drain(wake) // and returns
+	drain(nil)
+}
+
 func TestRunClosedWake(t *testing.T) {
 	onBench(t, Options{Resync: time.Minute}, func(b *bench) {
 		close(b.wake)
