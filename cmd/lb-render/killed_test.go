@@ -105,6 +105,7 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 	for name, list := range map[string][]string{"reload works": good, "reload fails": bad} {
 		for _, step := range list {
 			t.Run(name+"/"+step, func(t *testing.T) {
+				t.Parallel()
 				dir := prepare(t)
 				if name == "reload fails" {
 					if err := os.WriteFile(filepath.Join(dir, "fail"), []byte("once\n"), 0o644); err != nil {

@@ -45,6 +45,13 @@ func put(t testing.TB, dir, name, text string) {
 	}
 }
 
+// swap writes a file in one step, for tests that no state in between may disturb.
+func swap(t testing.TB, dir, name, text string) {
+	t.Helper()
+	put(t, dir, ".new", text)
+	must(t, os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)))
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -132,14 +132,14 @@ func TestUnchangedContentIsNoEvent(t *testing.T) {
 	c := follow(t, dir, "configmaps", &v1.ConfigMap{}, Options{})
 	before, _, err := c.informer.GetStore().GetByKey("lb/b")
 	must(t, err)
-	put(t, dir, "a.yaml", "# moved, and written in another order\n---\n"+configMap("b", "1")+"---\n"+configMap("a", "2"))
+	swap(t, dir, "a.yaml", "# moved, and written in another order\n---\n"+configMap("b", "1")+"---\n"+configMap("a", "2"))
 	c.becomes("a=2 b=1")
 	after, _, err := c.informer.GetStore().GetByKey("lb/b")
 	must(t, err)
 	if b, a := before.(*v1.ConfigMap), after.(*v1.ConfigMap); b.ResourceVersion != a.ResourceVersion || b.UID != a.UID || a.UID == "" {
 		t.Errorf("%+v became %+v", b.ObjectMeta, a.ObjectMeta)
 	}
-	put(t, dir, "e.yaml", configMap("e", "1"))
+	swap(t, dir, "e.yaml", configMap("e", "1"))
 	waitFor(t, "the handlers", func() bool { return c.happened("add e") == 1 })
 	if c.happened("update a") != 1 || c.happened("update b") != 0 {
 		t.Error(c.story())
@@ -217,30 +217,31 @@ func TestDirectoryIsSwapped(t *testing.T) {
 func TestBrokenEdit(t *testing.T) {
 	dir := tree(t, "a.yaml", configMap("a", "1"), "b.yaml", configMap("b", "1"))
 	c := follow(t, dir, "configmaps", &v1.ConfigMap{}, Options{})
-	put(t, dir, "a.yaml", configMap("a", "2")+"---\napiVersion: v1\nkind: [\n")
+	swap(t, dir, "a.yaml", configMap("a", "2")+"---\napiVersion: v1\nkind: [\n")
 	waitFor(t, "the error", func() bool { return c.source.Err() != nil })
 	if want := filepath.Join(dir, "a.yaml") + ": document 2 (line 10): not valid YAML"; !strings.HasPrefix(c.source.Err().Error(), want) {
 		t.Errorf("%v\nwant %s", c.source.Err(), want)
 	}
 	// The same mistake is logged once, though it is met again; another edit waits for it to be mended.
-	put(t, dir, "b.yaml", configMap("b", "2"))
-	put(t, dir, "c.yaml", "a: 1\n")
+	swap(t, dir, "b.yaml", configMap("b", "2"))
+	swap(t, dir, "c.yaml", "a: 1\n")
 	waitFor(t, "the second error", func() bool { return strings.Contains(c.source.Err().Error(), "c.yaml") })
 	must(t, os.Remove(filepath.Join(dir, "c.yaml")))
 	waitFor(t, "the first error alone", func() bool { return !strings.Contains(c.source.Err().Error(), "c.yaml") })
 	if c.state() != "a=1 b=1" {
 		t.Errorf("a broken edit took effect: %s", c.state())
 	}
-	put(t, dir, "a.yaml", configMap("a", "3"))
+	swap(t, dir, "a.yaml", configMap("a", "3"))
 	c.becomes("a=3 b=2")
 	if c.source.Err() != nil {
 		t.Error(c.source.Err())
 	}
+	waitFor(t, "the good news", func() bool { return c.log.count("can be read again") > 0 })
 	if n, mended := c.log.count("level=ERROR"), c.log.count("can be read again"); n != 2 || mended != 1 {
 		t.Errorf("%d errors, %d mended:\n%s", n, mended, c.log)
 	}
 	// And once more: it is news again.
-	put(t, dir, "a.yaml", configMap("a", "2")+"---\napiVersion: v1\nkind: [\n")
+	swap(t, dir, "a.yaml", configMap("a", "2")+"---\napiVersion: v1\nkind: [\n")
 	waitFor(t, "the error", func() bool { return c.source.Err() != nil })
 	waitFor(t, "its log line", func() bool { return c.log.count("level=ERROR") == 3 })
 }
