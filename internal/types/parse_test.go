@@ -60,7 +60,7 @@ func TestBadEntryKeepsItsLastValidVersion(t *testing.T) {
 		"duplicate port":      {`"192.0.2.1": {"80": ` + entry("tcpEnabled", "true") + `, "80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "given twice"},
 		"duplicate field":     {`"192.0.2.1": {"80": ` + entry("Service", `"other"`) + `}`, Invalid, "given twice"},
 		"IPv6 in config":      {`"2001:db8::1": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "IPv6 address in a map for IPv4"},
-		"zone":                {`"192.0.2.1%eth0": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "did you mean"},
+		"zone":                {`"192.0.2.1%eth0": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "no zone"},
 		"leading zeros":       {`"192.0.2.001": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "leading zeros"},
 		"spaces":              {`" 192.0.2.1": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "spaces"},
 		"prefix length":       {`"192.0.2.1/32": {"80": ` + entry("tcpEnabled", "true") + `}`, Invalid, "prefix length"},

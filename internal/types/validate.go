@@ -62,6 +62,9 @@ func ParseVIP(s, family string) (string, error) {
 }
 
 func addrFault(s string) string {
+	if strings.Contains(s, "%") {
+		return "a VIP has no zone"
+	}
 	for octet := range strings.SplitSeq(s, ".") {
 		if len(octet) > 1 && octet[0] == '0' {
 			return "leading zeros"
