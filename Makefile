@@ -25,6 +25,7 @@ test: lint
 
 lint:
 	@test -z "$$(gofmt -l cmd examples internal systemd)" || { echo "gofmt:"; gofmt -l cmd examples internal systemd; exit 1; }
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 
