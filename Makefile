@@ -31,7 +31,7 @@ lint:
 
 # Rewrites the golden files; read the diff.
 golden:
-	$(GO) test ./internal/template ./examples/... -update
+	$(GO) test ./internal/template ./examples -update
 
 # A minute for each fuzz target.
 fuzz:
