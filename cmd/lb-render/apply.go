@@ -22,7 +22,7 @@ command, puts the files in place and runs its reload command, unless all is in
 force already. An output that fails does not keep the others from being applied.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := p.once(cmd.Context(), &once)
+			o, err := p.settled(cmd.Context(), &once, false)
 			if err != nil {
 				return err
 			}

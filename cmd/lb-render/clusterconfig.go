@@ -77,14 +77,18 @@ func (p *program) snapshotCommand() *cobra.Command {
 manifests: with --manifests another lb-render reads them elsewhere.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := p.once(cmd.Context(), &once)
+			// The document may be what is wrong: a snapshot needs none that is valid.
+			o, err := p.open(cmd.Context(), &once, true)
 			if err != nil {
 				return err
 			}
 			defer o.close()
+			if err := o.watcher.Sync(o.ctx); err != nil {
+				return err
+			}
 			return manifest.Write(p.stdout, o.watcher.Objects())
 		},
 	}
-	once.add(cmd)
+	once.addTimeout(cmd)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
@@ -53,14 +54,16 @@ func (p *program) diff(cmd *cobra.Command, once *onceFlags, args []string, paint
 		return false, err
 	}
 	differs := false
+	var errs *multierror.Error // of one output; the others are shown all the same
 	for _, u := range picked.units {
 		content, err := u.Render(o.config)
-		if err != nil {
-			return false, err
+		var c output.Comparison
+		if err == nil {
+			c, err = u.Output.Compare(content)
 		}
-		c, err := u.Output.Compare(content)
 		if err != nil {
-			return false, err
+			errs = multierror.Append(errs, fmt.Errorf("output %s: %w", u.Output.Name(), err))
+			continue
 		}
 		if picked.file != "" {
 			c.Files = only(c.Files, picked.file)
@@ -74,7 +77,7 @@ func (p *program) diff(cmd *cobra.Command, once *onceFlags, args []string, paint
 			return false, err
 		}
 	}
-	return differs, nil
+	return differs, errs.ErrorOrNil()
 }
 
 func only(files []output.FileComparison, name string) []output.FileComparison {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string, p program) int {
 		return 0
 	}
 	code := 1
-	if cmd != nil && cmd.Name() == "diff" {
+	if cmd != nil && (cmd.Name() == "diff" || cmd == root && slices.Contains(args, "diff")) {
 		code = 2 // 1 says that something differs
 	}
 	var e *exitError

@@ -24,13 +24,18 @@ type onceFlags struct {
 	configMap string
 }
 
-func (f *onceFlags) add(cmd *cobra.Command) {
+func (f *onceFlags) addTimeout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 60*time.Second, "how long reading the cluster may take")
+}
+
+func (f *onceFlags) add(cmd *cobra.Command) {
+	f.addTimeout(cmd)
 	cmd.Flags().StringVar(&f.configMap, "config-map", "", "`file` with the ConfigMap to use in the place of the cluster's, such as one that is about to be applied")
 }
 
 // once is the state of the cluster at one moment, and what the config makes of it.
 type once struct {
+	ctx    context.Context // ends with the timeout
 	loaded *loaded
 	setup  *agent.Setup
 	config *types.ClusterConfig
@@ -40,8 +45,25 @@ type once struct {
 	close     func()
 }
 
-// once reads config, templates and cluster. Entries that are not served as they are written are warned of.
+// once reads config, templates and cluster, and changes nothing. Entries that
+// are not served as they are written are warned of.
 func (p *program) once(ctx context.Context, f *onceFlags) (*once, error) {
+	return p.settled(ctx, f, true)
+}
+
+func (p *program) settled(ctx context.Context, f *onceFlags, readOnly bool) (*once, error) {
+	o, err := p.open(ctx, f, readOnly)
+	if err == nil {
+		err = o.settle(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// open begins to read the cluster. Unless readOnly, the last valid entries are kept for the next time.
+func (p *program) open(ctx context.Context, f *onceFlags, readOnly bool) (*once, error) {
 	l, err := p.load()
 	if err != nil {
 		return nil, err
@@ -59,18 +81,23 @@ func (p *program) once(ctx context.Context, f *onceFlags) (*once, error) {
 		opts = append(opts, watcher.WithConfigMap(cm))
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	w, err := l.watch(ctx, prometheus.NewRegistry(), true, opts...)
+	w, err := l.watch(ctx, prometheus.NewRegistry(), readOnly || l.foreign || f.configMap != "", opts...)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	o := &once{loaded: l, setup: setup, watcher: w, close: func() {
+	return &once{ctx: ctx, loaded: l, setup: setup, watcher: w, close: func() {
 		cancel()
 		w.Wait()
-	}}
-	if o.config, err = w.Config(ctx); err != nil {
+	}}, nil
+}
+
+// settle waits for the config.
+func (o *once) settle(p *program) (err error) {
+	w := o.watcher
+	if o.config, err = w.Config(o.ctx); err != nil {
 		o.close()
-		return nil, err
+		return err
 	}
 	if o.configErr = w.Status().ConfigError; o.configErr != nil {
 		fmt.Fprintln(p.stderr, "warning:", o.configErr)
@@ -78,7 +105,7 @@ func (p *program) once(ctx context.Context, f *onceFlags) (*once, error) {
 	for _, problem := range o.config.Problems {
 		fmt.Fprintln(p.stderr, "warning:", describe(problem))
 	}
-	return o, nil
+	return nil
 }
 
 func readConfigMap(file string) (*v1.ConfigMap, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
 	"github.com/lb-render/lb-render/internal/output"
@@ -27,11 +28,13 @@ each file under a line with its path.`,
 			if err != nil {
 				return err
 			}
-			var files [][2]string // path and content
+			var files [][2]string      // path and content
+			var errs *multierror.Error // of one output; the others are printed all the same
 			for _, u := range picked.units {
 				content, err := u.Render(o.config)
 				if err != nil {
-					return err
+					errs = multierror.Append(errs, fmt.Errorf("output %s: %w", u.Output.Name(), err))
+					continue
 				}
 				for _, f := range u.Files {
 					if picked.file == "" || picked.file == f.Name {
@@ -49,8 +52,10 @@ each file under a line with its path.`,
 				}
 				b.WriteString(f[1])
 			}
-			_, err = p.stdout.Write(b.Bytes())
-			return err
+			if _, err = p.stdout.Write(b.Bytes()); err != nil {
+				return err
+			}
+			return errs.ErrorOrNil()
 		},
 	}
 	once.add(cmd)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lb-render/lb-render/internal/agent"
+	"github.com/lb-render/lb-render/internal/config"
 )
 
 func (p *program) statusCommand() *cobra.Command {
@@ -28,11 +29,15 @@ Exit code: 0 everything is in sync, 1 something is not, or the agent does not an
 			if format != "text" && format != "json" {
 				return fmt.Errorf("--output %q: must be text or json", format)
 			}
-			l, err := p.load()
-			if err != nil {
-				return err
+			// The config may be what is wrong; the agent that goes on with the one before still answers.
+			l, configErr := p.load()
+			listen := config.Listen(p.flags.config)
+			if configErr == nil {
+				listen = l.settings.Listen
+			} else {
+				fmt.Fprintf(p.stderr, "lb-render: %s\n", oneError(configErr))
 			}
-			s, raw, err := ask(l.settings.Listen)
+			s, raw, err := ask(listen)
 			if err != nil {
 				return err
 			}
@@ -44,7 +49,7 @@ Exit code: 0 everything is in sync, 1 something is not, or the agent does not an
 			if err != nil {
 				return err
 			}
-			if !s.InSync {
+			if !s.InSync || configErr != nil {
 				return &exitError{code: 1}
 			}
 			return nil
@@ -66,7 +71,7 @@ func ask(address string) (*agent.Status, []byte, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	client := &http.Client{Timeout: 10 * time.Second}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}} // this host needs no proxy
 	resp, err := client.Get("http://" + net.JoinHostPort(host, port) + "/status")
 	if err != nil {
 		return nil, nil, fmt.Errorf("the agent does not answer; is it running? %w", err)

@@ -147,17 +147,11 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{opts: o, log: o.Logger, workers: map[string]*worker{}, moved: make(chan struct{}, 1), problems: map[types.Problem]bool{}, started: time.Now()}
 	a.outputs = output.NewMetrics(o.Registry)
 	a.metrics = newMetrics(o.Registry, o.Version, a)
-	began := time.Now()
-	settings, err := o.Load()
-	if err != nil {
-		return nil, err
+	l := a.load(nil)
+	if l.err != nil {
+		return nil, l.err
 	}
-	setup, err := Build(settings, o.Logger, a.outputs, a.onState)
-	if err != nil {
-		return nil, err
-	}
-	a.settings, a.setup, a.loadedAt = settings, setup, time.Now()
-	a.prints = fingerprint(a.watched(), began)
+	a.settings, a.setup, a.loadedAt, a.prints = l.settings, l.setup, time.Now(), l.prints
 	return a, nil
 }
 
@@ -175,7 +169,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan struct{}) error {
 	// Workers finish their transaction after ctx is done, then they end.
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
-	if err := a.startCluster(ctx); err != nil {
+	if _, err := a.switchCluster(ctx, a.settings, a.setup); err != nil {
 		if listener != nil {
 			listener.Close()
 		}
@@ -195,21 +189,18 @@ func (a *Agent) Run(ctx context.Context, reload <-chan struct{}) error {
 	return nil
 }
 
-// startCluster follows the cluster of the settings. On failure everything is as it was.
-func (a *Agent) startCluster(ctx context.Context) error {
-	return a.switchCluster(ctx, a.settings, a.setup)
-}
-
-func (a *Agent) switchCluster(ctx context.Context, s *Settings, setup *Setup) error {
+// switchCluster follows the cluster of the settings, and reports whether it
+// is another one than before. On failure everything is as it was.
+func (a *Agent) switchCluster(ctx context.Context, s *Settings, setup *Setup) (bool, error) {
 	if a.stopCluster != nil && s.ClusterKey == a.clusterKey {
 		a.cluster.KeepAllServices(setup.UsesEndpoints())
-		return nil
+		return false, nil
 	}
 	own, cancel := context.WithCancel(ctx)
 	c, err := s.Cluster(own, a.opts.Registry)
 	if err != nil {
 		cancel()
-		return err
+		return false, err
 	}
 	c.KeepAllServices(setup.UsesEndpoints())
 	if a.stopCluster != nil {
@@ -219,5 +210,5 @@ func (a *Agent) switchCluster(ctx context.Context, s *Settings, setup *Setup) er
 	a.mu.Lock()
 	a.cluster = c
 	a.mu.Unlock()
-	return nil
+	return true, nil
 }

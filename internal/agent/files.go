@@ -16,13 +16,13 @@ import (
 func (a *Agent) watched() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.watchedLocked()
+	return watchedFiles(a.settings, a.setup)
 }
 
-func (a *Agent) watchedLocked() []string {
-	files := append([]string{}, a.settings.Files...)
-	files = append(files, a.setup.templateFiles()...)
-	if dir := a.settings.Templates.Dir; dir != "" {
+func watchedFiles(s *Settings, setup *Setup) []string {
+	files := append([]string{}, s.Files...)
+	files = append(files, setup.templateFiles()...)
+	if dir := s.Templates.Dir; dir != "" {
 		// A partial that is new, or gone, is a change too.
 		for _, pattern := range []string{"*.tmpl", "*.tpl"} {
 			if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil {
@@ -36,17 +36,10 @@ func (a *Agent) watchedLocked() []string {
 
 // fingerprint identifies the content of the files. It looks at bytes, not at
 // times: an editor that renames, a ..data link that is swapped and a copy that
-// keeps the time are all the same to it. It is taken after the files were
-// loaded, so where a file or its directory changed since then it is "", which
-// matches nothing: they are loaded once more.
-func fingerprint(files []string, loaded time.Time) string {
+// keeps the time are all the same to it.
+func fingerprint(files []string) string {
 	h := sha256.New()
 	for _, f := range files {
-		for _, path := range []string{f, filepath.Dir(f), resolved(f)} {
-			if info, err := os.Lstat(path); err == nil && !loaded.IsZero() && !info.ModTime().Before(loaded) {
-				return ""
-			}
-		}
 		data, err := os.ReadFile(f)
 		fmt.Fprintf(h, "%q %v %d\n", f, err, len(data))
 		h.Write(data)
@@ -87,7 +80,7 @@ func (a *Agent) watchFiles(ctx context.Context, changes chan<- struct{}) {
 	settle.Stop()
 	defer settle.Stop()
 	look := func(always bool) {
-		now := fingerprint(a.watched(), time.Time{})
+		now := fingerprint(a.watched())
 		a.mu.Lock()
 		same, failed := now == a.prints, a.loadErr != nil
 		a.mu.Unlock()

@@ -41,6 +41,17 @@ func (a *Agent) loop(ctx, workers context.Context, reload, changes <-chan struct
 		hold.Stop()
 		a.release(u)
 	}
+	loaded := func(switched bool) {
+		switch {
+		case switched: // what the old cluster said counts no more
+			held = nil
+			hold.Stop()
+			a.guard.until = time.Time{}
+			a.setHeld(heldState{})
+		case held != nil: // the guard may be another one
+			take(*held)
+		}
+	}
 	for {
 		a.beat.Store(time.Now().UnixNano())
 		select {
@@ -61,9 +72,9 @@ func (a *Agent) loop(ctx, workers context.Context, reload, changes <-chan struct
 			becomeReady("startTimeout is over; the files of the last run stay in force until the cluster is read")
 			a.opts.Notify("STATUS=" + a.statusLine())
 		case <-reload:
-			a.reload(ctx, workers, ready)
+			loaded(a.reload(ctx, workers, ready))
 		case <-changes:
-			a.reload(ctx, workers, ready)
+			loaded(a.reload(ctx, workers, ready))
 		case <-pulse.C:
 			if a.opts.Watchdog > 0 {
 				a.opts.Notify("WATCHDOG=1")
@@ -104,47 +115,45 @@ func (a *Agent) allPassed() bool {
 	return true
 }
 
-// reload loads the config and the templates anew. If anything is wrong with them the old ones stay.
-func (a *Agent) reload(ctx, workers context.Context, ready bool) {
+// reload loads the config and the templates anew, and reports whether the
+// cluster is another one now. If anything is wrong with them the old ones stay.
+func (a *Agent) reload(ctx, workers context.Context, ready bool) (switched bool) {
 	if ready {
 		a.opts.Notify("RELOADING=1")
 		defer a.opts.Notify("READY=1")
 	}
-	began := time.Now()
-	settings, err := a.opts.Load()
-	var setup *Setup
-	if err == nil {
-		setup, err = Build(settings, a.log, a.outputs, a.onState)
-	}
-	if err == nil {
-		err = a.switchCluster(ctx, settings, setup)
+	l := a.load(a.watched())
+	if l.err == nil {
+		switched, l.err = a.switchCluster(ctx, l.settings, l.setup)
 	}
 	a.mu.Lock()
-	known := a.loadErr != nil && err != nil && a.loadErr.Error() == err.Error()
-	a.loadErr = err
-	if err == nil {
+	known := a.loadErr != nil && l.err != nil && a.loadErr.Error() == l.err.Error()
+	a.loadErr, a.prints = l.err, l.prints
+	if l.err == nil {
 		a.loadedAt = time.Now()
 	}
-	if err != nil {
-		a.prints = fingerprint(a.watchedLocked(), began)
-	}
 	a.mu.Unlock()
-	if err != nil {
+	if l.err != nil {
 		if !known {
-			a.log.Error("the new config or templates are wrong; the old ones stay in force", "err", err)
+			a.log.Error("the new config or templates are wrong; the old ones stay in force", "err", l.err)
 		}
-		return
+		if l.settings != nil { // outputs that never came to be leave no series
+			for _, o := range l.settings.Outputs {
+				a.forget(o.Options.Name)
+			}
+		}
+		return false
 	}
-	if settings.Listen != a.settings.Listen {
+	if l.settings.Listen != a.settings.Listen {
 		a.log.Warn("http.listen is only read at the start; restart to change it", "listening", a.settings.Listen)
-		settings.Listen = a.settings.Listen
+		l.settings.Listen = a.settings.Listen
 	}
 	a.mu.Lock()
-	a.settings, a.setup = settings, setup
-	a.prints = fingerprint(a.watchedLocked(), began)
+	a.settings, a.setup = l.settings, l.setup
 	a.mu.Unlock()
-	a.log.Info("config and templates loaded", "outputs", len(settings.Outputs))
+	a.log.Info("config and templates loaded", "outputs", len(l.settings.Outputs))
 	a.startWorkers(workers)
+	return switched
 }
 
 // noteProblems logs each problem when it comes and when it is gone.

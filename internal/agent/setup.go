@@ -102,6 +102,37 @@ func lines(errs []error) string {
 	return strings.Join(out, "\n")
 }
 
+// loadResult is one attempt to load the config and all it names.
+type loadResult struct {
+	settings *Settings // nil if not even the config could be read
+	setup    *Setup
+	prints   string // fingerprint of the files, as they were when they were read
+	err      error
+}
+
+// load loads the config and everything it names. watched are the files whose
+// content may change meanwhile, as far as they are known: the fingerprint is taken
+// before they are read, so that an edit in that moment is seen afterwards. If
+// the config names others, it is loaded once more.
+func (a *Agent) load(watched []string) (l loadResult) {
+	for range 3 {
+		l = loadResult{prints: fingerprint(watched)}
+		if l.settings, l.err = a.opts.Load(); l.err != nil {
+			return l
+		}
+		if l.setup, l.err = Build(l.settings, a.log, a.outputs, a.onState); l.err != nil {
+			return l
+		}
+		now := watchedFiles(l.settings, l.setup)
+		if slices.Equal(now, watched) {
+			return l
+		}
+		watched = now
+	}
+	l.prints = "" // matches nothing: they are looked at again
+	return l
+}
+
 func flatten(err error) []error {
 	if m, ok := err.(*multierror.Error); ok {
 		return m.Errors
@@ -126,14 +157,26 @@ func (r *renderer) render(cc *types.ClusterConfig) (output.Content, error) {
 
 // UsesEndpoints reports whether any template needs ClusterConfig.Services.
 func (s *Setup) UsesEndpoints() bool {
-	for _, u := range s.Units {
-		for _, t := range u.renderer.templates {
-			if t.UsesEndpoints() {
-				return true
-			}
+	return slices.ContainsFunc(s.Units, func(u *Unit) bool { return u.renderer.usesEndpoints() })
+}
+
+func (r *renderer) usesEndpoints() bool {
+	for _, t := range r.templates {
+		if t.UsesEndpoints() {
+			return true
 		}
 	}
 	return false
+}
+
+// overlaps reports whether two outputs have the name or a file in common.
+func (u *Unit) overlaps(v *Unit) bool {
+	if u.Output.Name() == v.Output.Name() {
+		return true
+	}
+	return slices.ContainsFunc(u.Files, func(f output.File) bool {
+		return slices.ContainsFunc(v.Files, func(g output.File) bool { return resolved(f.Path) == resolved(g.Path) })
+	})
 }
 
 // templateFiles are all files that were read for the templates.

@@ -18,6 +18,7 @@ type worker struct {
 	wake     chan struct{}
 	stop     context.CancelFunc
 	done     chan struct{}
+	stopped  atomic.Bool // it ends with its transaction
 
 	mu       sync.Mutex
 	waiting  time.Time // since when a change waits to be in force; zero if none does
@@ -27,11 +28,14 @@ type worker struct {
 
 // startWorkers starts a worker for each output of the setup, keeps those whose
 // output is the same, and stops the others. Nothing here waits: a new worker
-// of an old name begins when the old one has finished its transaction.
+// begins when those before it that have its name or one of its files have
+// finished their transactions, or else their rollback would undo its work.
 func (a *Agent) startWorkers(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	next := map[string]*worker{}
+	before := a.workers
+	var starts []func() // of the new workers, once the old ones are told to stop
 	for _, u := range a.setup.Units {
 		name := u.Output.Name()
 		old := a.workers[name]
@@ -49,10 +53,15 @@ func (a *Agent) startWorkers(ctx context.Context) {
 		own, w.stop = context.WithCancel(ctx)
 		next[name] = w
 		w.poke()
-		a.group.Go(func() {
+		starts = append(starts, func() {
 			defer close(w.done)
+			for _, b := range before {
+				if b.stopped.Load() && b.unit.overlaps(u) {
+					<-b.done
+				}
+			}
 			if old != nil {
-				<-old.done
+				u.Output.TakeOver(old.unit.Output.State())
 			}
 			a.work(own, w)
 		})
@@ -61,6 +70,7 @@ func (a *Agent) startWorkers(ctx context.Context) {
 		if next[name] == old {
 			continue
 		}
+		old.stopped.Store(true)
 		old.stop()
 		if next[name] == nil {
 			a.log.Info("output is configured no more; its files stay", "output", name)
@@ -71,6 +81,9 @@ func (a *Agent) startWorkers(ctx context.Context) {
 		}
 	}
 	a.workers = next
+	for _, start := range starts {
+		a.group.Go(start)
+	}
 }
 
 // forget removes the series of an output, unless there is one of that name again.
@@ -134,8 +147,12 @@ func (a *Agent) render(w *worker) (output.Content, error) {
 	if rel == nil {
 		return nil, output.ErrNotReady
 	}
+	r := w.renderer.Load()
+	if rel.config.Services == nil && r.usesEndpoints() {
+		return nil, output.ErrNotReady // the watcher was asked for them just now
+	}
 	start := time.Now()
-	content, err := w.renderer.Load().render(rel.config)
+	content, err := r.render(rel.config)
 	a.metrics.rendered(w.unit.Output.Name(), time.Since(start), err)
 	w.mu.Lock()
 	w.rendered = rel

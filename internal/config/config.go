@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Config is the agent's config with all defaults filled in and all paths absolute.
@@ -171,4 +173,21 @@ func Parse(name string, data []byte, o Overrides) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Listen returns http.listen of a file whatever else is wrong with it, so that
+// the agent that runs on can be asked. What cannot be read is the default.
+func Listen(path string) string {
+	c := struct {
+		HTTP struct {
+			Listen *string `yaml:"listen"`
+		} `yaml:"http"`
+	}{}
+	if data, err := os.ReadFile(path); err == nil {
+		_ = yaml.Unmarshal(data, &c) // it says nothing then
+	}
+	if c.HTTP.Listen == nil {
+		return Defaults().HTTP.Listen
+	}
+	return *c.HTTP.Listen
 }

@@ -85,6 +85,12 @@ func (o *Output) State() State {
 	return o.state
 }
 
+// TakeOver makes MinInterval count from the last reload of the output that o
+// succeeds, whose options were others. Call it before Run.
+func (o *Output) TakeOver(from State) {
+	o.update(func(s *State) { s.LastReload = from.LastReload })
+}
+
 // update changes the state and returns a snapshot of it.
 func (o *Output) update(f func(*State)) State {
 	o.mu.Lock()

@@ -57,14 +57,14 @@ func (p *parser) vips(at place, section string, into map[string]PortMap, family 
 func (p *parser) ports(at place, section, spelling, vip string, into PortMap, owners map[[2]string]string, badVIP bool, vipProblem int) {
 	for _, e := range pairs(at.node, false) {
 		item := at.in(e.key, e.value)
-		about := Problem{VIP: or(vip, spelling), Port: e.key}
+		about := Problem{VIP: or(vip, spelling), Port: e.key, Service: serviceIn(e.value)}
 		first := len(p.doc.Problems)
 		_, err := parsePort(e.key)
 		if err != nil {
 			p.add(place{item.path, e.keyAt}, about, Invalid, "%v", err)
 		}
 		def := &ServiceDef{}
-		p.def(item, &about, def)
+		p.def(item, about, def)
 		invalid := false
 		for _, pr := range p.doc.Problems[first:] {
 			invalid = invalid || pr.Reason != UnknownKey
@@ -87,16 +87,19 @@ func (p *parser) ports(at place, section, spelling, vip string, into PortMap, ow
 			p.doc.bad = append(p.doc.bad, badEntry{section: section, key: spelling, port: e.key, def: *def, problem: vipProblem, count: 1})
 		case invalid:
 			p.fail(first, badEntry{section: section, key: spelling, port: e.key, def: *def})
+			if badVIP { // the VIP's problem is this entry's too
+				p.doc.bad = append(p.doc.bad, badEntry{section: section, key: spelling, port: e.key, def: *def, problem: vipProblem, count: 1})
+			}
 		default:
 			into[e.key] = def
 		}
 	}
 }
 
-// def reads one entry. about learns the service's name as soon as it is known.
-func (p *parser) def(at place, about *Problem, d *ServiceDef) {
+// def reads one entry.
+func (p *parser) def(at place, about Problem, d *ServiceDef) {
 	if at.node.Kind != yaml.MappingNode {
-		p.add(at, *about, Invalid, "is %s; an entry is a map with namespace, service and portName", kindOf(at.node))
+		p.add(at, about, Invalid, "is %s; an entry is a map with namespace, service and portName", kindOf(at.node))
 		return
 	}
 	fields := map[string]any{
@@ -104,39 +107,43 @@ func (p *parser) def(at place, about *Problem, d *ServiceDef) {
 		"ipv4enabled": &d.IPV4Enabled, "ipv6enabled": &d.IPV6Enabled,
 		"tcpenabled": &d.TCPEnabled, "udpenabled": &d.UDPEnabled, "proxyprotocolenabled": &d.ProxyProtocolEnabled,
 	}
-	entries := pairs(at.node, true)
-	for _, e := range entries {
-		switch strings.ToLower(e.key) {
-		case "namespace":
-			about.Service = e.value.Value + "/" + afterSlash(about.Service)
-		case "service":
-			ns, _, _ := strings.Cut(about.Service, "/")
-			about.Service = ns + "/" + e.value.Value
-		}
-	}
-	for _, e := range entries {
+	for _, e := range pairs(at.node, true) {
 		item := at.in(e.key, e.value)
 		if e.again {
-			p.add(place{item.path, e.keyAt}, *about, Invalid, "the key is given twice; remove one")
+			p.add(place{item.path, e.keyAt}, about, Invalid, "the key is given twice; remove one")
 			continue
 		}
 		key := strings.ToLower(e.key)
 		if key == "ipvsoptions" {
-			p.options(item, *about, &d.IPVSOptions)
+			p.options(item, about, &d.IPVSOptions)
 		} else if target, known := fields[key]; known {
-			p.scalar(item, *about, target)
+			p.scalar(item, about, target)
 		} else {
-			p.add(place{item.path, e.keyAt}, *about, UnknownKey, "unknown key %q", e.key)
+			p.add(place{item.path, e.keyAt}, about, UnknownKey, "unknown key %q", e.key)
 		}
 	}
-	p.check(at.in("namespace", at.node), *about, checkName(d.Namespace))
-	p.check(at.in("service", at.node), *about, checkName(d.Service))
-	p.check(at.in("portName", at.node), *about, checkPortName(d.PortName))
+	p.check(at.in("namespace", at.node), about, checkName(d.Namespace))
+	p.check(at.in("service", at.node), about, checkName(d.Service))
+	p.check(at.in("portName", at.node), about, checkPortName(d.PortName))
 }
 
-func afterSlash(s string) string {
-	_, after, _ := strings.Cut(s, "/")
-	return after
+// serviceIn is the service that an entry names, valid or not, as problems show it.
+func serviceIn(n *yaml.Node) string {
+	var namespace, service string
+	if n.Kind == yaml.MappingNode {
+		for _, e := range pairs(n, true) {
+			switch strings.ToLower(e.key) {
+			case "namespace":
+				namespace = e.value.Value
+			case "service":
+				service = e.value.Value
+			}
+		}
+	}
+	if namespace == "" && service == "" {
+		return ""
+	}
+	return namespace + "/" + service
 }
 
 func (p *parser) check(at place, about Problem, err error) {

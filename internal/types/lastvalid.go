@@ -59,9 +59,15 @@ func (d *Document) keepPool(b badEntry, last *ClusterConfig) bool {
 		}
 	} else if v := lenientVIP(b.key); slices.Contains(last.VIPPool, v) {
 		set[v] = true
+	} else if missing := without(last.VIPPool, d.Config.VIPPool); len(missing) == 1 {
+		set[missing[0]] = true // one is missing, and here is one that is no address
 	}
 	d.Config.VIPPool = sortedVIPs(set, d.Config.VIPPool...)
 	return len(set) > 0
+}
+
+func without(list, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(others, s) })
 }
 
 func keepText(b badEntry, last, now map[string]string, canonical func(string) string) bool {

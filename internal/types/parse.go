@@ -308,25 +308,34 @@ func (p *parser) table(at place, section string, into map[string]string, check f
 			about.VIP = e.key
 		}
 		first := len(p.doc.Problems)
-		var key, value string
+		var value string
+		key := e.key
 		if e.value.Kind != yaml.ScalarNode || isNull(e.value) {
 			p.add(item, about, Invalid, "is %s; it must be text", kindOf(e.value))
-		} else if k, v, err := check(e.key, e.value.Value); err != nil {
-			p.add(item, about, Invalid, "%v", err)
-		} else if _, taken := into[k]; e.again || taken {
-			if spelled[k] == e.key {
+		} else {
+			k, v, err := check(e.key, e.value.Value)
+			if err != nil {
+				p.add(item, about, Invalid, "%v", err)
+			}
+			if k != "" {
+				key = k
+			}
+			value = v
+		}
+		if was, taken := spelled[key]; taken {
+			if was == e.key {
 				p.add(place{item.path, e.keyAt}, about, Invalid, "the key is given twice; remove one")
 			} else {
-				p.add(place{item.path, e.keyAt}, about, Conflict, "%q and %q are the same address; remove one", spelled[k], e.key)
+				p.add(place{item.path, e.keyAt}, about, Conflict, "%q and %q are the same address; remove one", was, e.key)
 			}
-			delete(into, k)
+			delete(into, key)
 		} else {
-			key, value = k, v
+			spelled[key] = e.key
 		}
 		if len(p.doc.Problems) > first {
 			p.fail(first, badEntry{section: section, key: e.key})
 			continue
 		}
-		into[key], spelled[key] = value, e.key
+		into[key] = value
 	}
 }

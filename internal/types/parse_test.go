@@ -177,6 +177,57 @@ func TestTablesKeepTheirLastValidEntries(t *testing.T) {
 	}
 }
 
+// TestThreeSpellings: of several claims none takes effect, however many there are.
+func TestThreeSpellings(t *testing.T) {
+	d := mustParse(t, `{"mtuConfig6": {"2001:db8::1": "9000", "2001:DB8::1": "1500", "2001:db8:0::1": "1400", "2001:db8::2": "9000"},
+		"mtuConfig": {"192.0.2.1": "bad", "192.0.2.1": "1500"}}`)
+	if len(d.Config.MTUConfig6) != 1 || len(d.Config.MTUConfig) != 0 || len(d.Problems) != 4 {
+		t.Errorf("%v, %v, %+v", d.Config.MTUConfig6, d.Config.MTUConfig, d.Problems)
+	}
+	for _, p := range d.Problems {
+		if strings.Contains(p.Message, `""`) {
+			t.Errorf("which spelling? %s", p.Message)
+		}
+	}
+}
+
+func TestMisspelledPoolKeepsItsVIP(t *testing.T) {
+	last := mustParse(t, `{"vipPool": ["192.0.2.1", "192.0.2.2"]}`).Config
+	if got := mustParse(t, `{"vipPool": ["192.0.2.1", "192.0.2.2x"]}`).KeepLastValid(last).VIPPool; len(got) != 2 {
+		t.Errorf("pool %q", got)
+	}
+	if got := mustParse(t, `{"vipPool": ["192.0.2.2x"]}`).KeepLastValid(last).VIPPool; len(got) != 0 {
+		t.Errorf("two are missing, and one is bad: which one? pool %q", got)
+	}
+}
+
+func TestProblemsOfABadVIPAndPort(t *testing.T) {
+	last := mustParse(t, "{"+`"config": {`+known+"}}").Config
+	d := mustParse(t, `{"config": {"192.0.2.01": {"80": {"namespace": "a", "service": "web", "portName": "http", "tcpEnabled": 5}}}}`)
+	d.KeepLastValid(last)
+	for _, p := range d.Problems {
+		if p.Served != ServedLastValid {
+			t.Errorf("%s: served %q", p.Message, p.Served)
+		}
+	}
+	d = mustParse(t, `{"config": {"192.0.2.1": {"0": {"namespace": "a", "service": "web"}}}}`)
+	if d.Problems[0].Service != "a/web" {
+		t.Errorf("whose port? %+v", d.Problems[0])
+	}
+}
+
+func TestEqualIgnoresOrder(t *testing.T) {
+	a := &ClusterConfig{Nodes: []*Node{{Name: "a"}, {Name: "b"}}, Problems: []Problem{}, VIPs: []*VIP{{Address: "192.0.2.1", Listeners: []*Listener{{Name: "x", Endpoints: []*Endpoint{{Name: "1"}, {Name: "2"}}}}}}}
+	b := &ClusterConfig{Nodes: []*Node{{Name: "b"}, {Name: "a"}}, VIPs: []*VIP{{Address: "192.0.2.1", Listeners: []*Listener{{Name: "x", Endpoints: []*Endpoint{{Name: "2"}, {Name: "1"}}}}}}}
+	if !Equal(a, b) {
+		t.Error("the order counts")
+	}
+	b.VIPs[0].Listeners[0].Endpoints[0].Weight = 7
+	if Equal(a, b) {
+		t.Error("a weight does not count")
+	}
+}
+
 func TestWhatIsAccepted(t *testing.T) {
 	d := mustParse(t, `
 # YAML, keys in any case, ports and MTUs as numbers, null for a missing map

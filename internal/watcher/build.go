@@ -58,6 +58,9 @@ func (w *Watcher) build(all bool) {
 	if w.authored == nil {
 		return // no document was ever valid: there is nothing to serve by
 	}
+	if w.unsaved {
+		w.saveLastValid()
+	}
 	next := w.resolve(all || d.configMap || d.nodes, d.services)
 	w.RLock()
 	last := w.ClusterConfig

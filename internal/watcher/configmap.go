@@ -108,14 +108,20 @@ func (w *Watcher) saveLastValid() {
 		return
 	}
 	if err := replaceFile(w.opts.lastValid, data); err != nil {
-		w.logger.Error("the last valid entries cannot be kept", "file", w.opts.lastValid, "err", err)
+		if !w.unsaved {
+			w.logger.Error("the last valid entries cannot be kept; tried again with the next change", "file", w.opts.lastValid, "err", err)
+		}
+		w.unsaved = true
 		return
 	}
-	w.saved = data
+	w.saved, w.unsaved = data, false
 }
 
 // replaceFile puts data in place whole: after a crash there is the old file or the new one.
 func replaceFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

@@ -46,7 +46,6 @@ func (w *Watcher) StartDebugWebServer() (string, error) {
 func (w *Watcher) dump(rw http.ResponseWriter, _ *http.Request) {
 	counts := w.counts()
 	w.RLock()
-	defer w.RUnlock()
 	status := map[string]any{
 		"counts": counts, "synced": w.status.Synced, "waiting": w.status.Waiting(), "lastEvent": w.status.LastEvent,
 		"services": w.AllServices, "endpoints": w.AllEndpoints, "nodes": w.Nodes, "configMap": w.ConfigMap,
@@ -57,10 +56,15 @@ func (w *Watcher) dump(rw http.ResponseWriter, _ *http.Request) {
 	if c := w.ClusterConfig; c != nil {
 		status["vips"], status["problems"] = c.VIPs, c.Problems
 	}
+	// Into memory first: a client that stops reading must not hold the lock.
+	b, err := json.MarshalIndent(status, "", "  ")
+	w.RUnlock()
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	rw.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(rw)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(status); err != nil {
+	if _, err := rw.Write(append(b, '\n')); err != nil {
 		w.logger.Debug("writing the dump", "err", err)
 	}
 }

@@ -73,6 +73,14 @@ func TestEndpointSemantics(t *testing.T) {
 			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
 		"same address, ready last": {objs(v4, web, slice("a", four, http8080(), ep("10.0.0.1", "n", "notready")), slice("b", four, http8080(), ep("10.0.0.1", "n", "ready"))),
 			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
+		"same address, one copy drains, the other is in between": {objs(v4, web, slice("z", four, http8080(), between("10.0.0.1")), slice("a", four, http8080(), ep("10.0.0.1", "n", "terminating"))),
+			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
+		"the same in the other order": {objs(v4, web, slice("a", four, http8080(), between("10.0.0.1")), slice("z", four, http8080(), ep("10.0.0.1", "n", "terminating"))),
+			[]string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
+		"which of two, of two protocols": {objs(serving("192.0.2.1", ""), service(port("http", 80, tcp), port("dns", 53, udp)), slice("a", four, http8080(), bare)),
+			[]string{"192.0.2.1 80 default/web: no such port"}},
+		"TCP and UDP on one number, unnamed": {objs(serving("192.0.2.1", ""), dns, dnsSlice),
+			[]string{"tcp_192.0.2.1_80: 10.0.0.1:5300", "udp_192.0.2.1_80: 10.0.0.1:5353"}},
 		"no conditions at all": {objs(v4, web, slice("a", four, http8080(), bare)), []string{"tcp_192.0.2.1_80: 10.0.0.1:8080"}},
 		"no port name": {objs(serving("192.0.2.1", ""), service(port("", 80, tcp)), slice("a", four, []discoveryv1.EndpointPort{{Port: ptr.To(int32(9))}}, bare)),
 			[]string{"tcp_192.0.2.1_80: 10.0.0.1:9"}},
@@ -134,6 +142,13 @@ func TestEndpointSemantics(t *testing.T) {
 			t.Errorf("%d endpoints, want 1500", n)
 		}
 	})
+}
+
+// between serves, and is neither ready nor terminating: nobody uses it.
+func between(ip string) discoveryv1.Endpoint {
+	e := ep(ip, "n", "notready")
+	e.Conditions.Serving = ptr.To(true)
+	return e
 }
 
 func TestEndpointNamesAreUnique(t *testing.T) {
@@ -220,15 +235,15 @@ func TestNodesWithOneAddress(t *testing.T) {
 }
 
 func TestAutoService(t *testing.T) {
-	doc := configMap(`{"vipPool": ["192.0.2.1", "192.0.2.2", "2001:db8::1"], "config": {"192.0.2.2": {"71": {"namespace": "default", "service": "other"}}}}`)
+	doc := configMap(`{"vipPool": ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"], "config": {"192.0.2.2": {"71": {"namespace": "default", "service": "other"}}, "192.0.2.3": {"71": null}}}`)
 	w := followAuto(t, newCluster(doc, service(port("http", 80, v1.ProtocolTCP)),
 		slice("a", discoveryv1.AddressTypeIPv4, http8080(), ep("10.0.0.1", "", "ready"))), "default/web:http", 71)
-	want := []string{"tcp_192.0.2.1_71: 10.0.0.1:8080", "tcp_2001-db8--1_71: 10.0.0.1:8080", "192.0.2.2 71 default/other: no such service"}
+	want := []string{"tcp_192.0.2.1_71: 10.0.0.1:8080", "tcp_2001-db8--1_71: 10.0.0.1:8080", "192.0.2.3 71 : invalid", "192.0.2.2 71 default/other: no such service"}
 	c := current(t, w)
 	if got := lines(c); !slices.Equal(got, want) || c.Listeners[0].ForwardingMethod != "i" {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if len(c.VIPs) != 3 || !c.VIPs[0].InPool || c.VIPs[2].Family != types.IPv6 {
+	if len(c.VIPs) != 4 || !c.VIPs[0].InPool || c.VIPs[3].Family != types.IPv6 {
 		t.Errorf("VIPs %+v", c.VIPs)
 	}
 }

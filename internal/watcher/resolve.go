@@ -83,6 +83,12 @@ func (w *Watcher) entries() []entry {
 			}
 		}
 	}
+	// An entry that is invalid is one all the same: its port is not free.
+	for _, p := range w.problems {
+		if p.Port == strconv.Itoa(w.AutoPort) {
+			taken[p.VIP] = true
+		}
+	}
 	add(w.authored.Config, types.IPv4)
 	add(w.authored.Config6, types.IPv6)
 	if w.auto != nil {
@@ -169,6 +175,9 @@ func portsOf(svc *v1.Service, def *types.ServiceDef) ([]v1.ServicePort, error) {
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("has no port %q; it has %s", def.PortName, describePorts(match(func(v1.ServicePort) bool { return true })))
+	}
+	if def.PortName == "" && slices.ContainsFunc(found, func(p v1.ServicePort) bool { return p.Port != found[0].Port }) {
+		return nil, fmt.Errorf("has several ports; portName must say which of %s", describePorts(found))
 	}
 	want := map[v1.Protocol]bool{v1.ProtocolTCP: def.TCPEnabled, v1.ProtocolUDP: def.UDPEnabled}
 	if !def.TCPEnabled && !def.UDPEnabled {

@@ -185,7 +185,7 @@ func (w *Watcher) allServiceEndpoints(keep, all bool, dirty map[string]struct{})
 			out[k] = w.services[k]
 			continue
 		}
-		out[k] = w.serviceEndpoints(svc)
+		out[k] = shareService(w.serviceEndpoints(svc), w.services[k])
 	}
 	w.services = out
 	return out

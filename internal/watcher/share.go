@@ -68,6 +68,25 @@ func shareList[T comparable](list, old []*T, id func(*T) string) {
 	}
 }
 
+// shareService returns old if next is the same, and else next with the endpoints of old where they are.
+func shareService(next, old *types.ServiceEndpoints) *types.ServiceEndpoints {
+	if old == nil {
+		return next
+	}
+	if reflect.DeepEqual(next, old) {
+		return old
+	}
+	for i := range next.Ports {
+		p := &next.Ports[i]
+		for j := range old.Ports {
+			if o := &old.Ports[j]; o.Name == p.Name && o.Protocol == p.Protocol {
+				shareList(p.Endpoints, o.Endpoints, func(e *types.Endpoint) string { return e.Name })
+			}
+		}
+	}
+	return next
+}
+
 // sameListener compares the content; lists were shared before, so that
 // elements are equal if their pointers are.
 func sameListener(a, b *types.Listener) bool {
@@ -100,7 +119,7 @@ func shareNodes(next, last map[string]*types.Node) {
 // differs reports whether next is worth publishing. Everything in both is shared, so pointers tell.
 func (w *Watcher) differs(last, next *types.ClusterConfig) bool {
 	if last.Node != next.Node || !slices.Equal(last.Nodes, next.Nodes) || !slices.Equal(last.VIPs, next.VIPs) ||
-		!slices.Equal(last.Problems, next.Problems) || !maps.EqualFunc(last.Services, next.Services, sameServiceEndpoints) {
+		!slices.Equal(last.Problems, next.Problems) || (last.Services == nil) != (next.Services == nil) || !maps.EqualFunc(last.Services, next.Services, sameServiceEndpoints) {
 		return true
 	}
 	if w.authored == w.inForce {

@@ -143,8 +143,10 @@ func compareCopies(a, b *candidate) int {
 	rank := func(c *candidate) int {
 		switch {
 		case c.ready && !c.terminating:
-			return 3
+			return 4
 		case c.ready:
+			return 3
+		case c.serving && c.terminating: // it drains, or serves where nothing is ready
 			return 2
 		case c.serving:
 			return 1

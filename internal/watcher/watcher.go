@@ -86,6 +86,7 @@ type Watcher struct {
 	status   Status // guarded by the RWMutex
 	keepAll  bool   // guarded by the RWMutex: Services is wanted
 	saved    []byte // what the last-valid file says
+	unsaved  bool   // it should say something else
 	lastSHA  string
 	warnings map[string]string // slice -> warning that was logged for it
 }
@@ -189,10 +190,8 @@ func (w *Watcher) Wait() { w.group.Wait() }
 // Config waits until the cluster has been read once, and returns the
 // ClusterConfig, or why there is none.
 func (w *Watcher) Config(ctx context.Context) (*types.ClusterConfig, error) {
-	select {
-	case <-w.built:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("reading the cluster: %w: %s", context.Cause(ctx), w.Status().Waiting())
+	if err := w.Sync(ctx); err != nil {
+		return nil, err
 	}
 	w.RLock()
 	defer w.RUnlock()
@@ -200,6 +199,16 @@ func (w *Watcher) Config(ctx context.Context) (*types.ClusterConfig, error) {
 		return nil, w.status.ConfigError
 	}
 	return w.ClusterConfig, nil
+}
+
+// Sync waits until the cluster has been read once.
+func (w *Watcher) Sync(ctx context.Context) error {
+	select {
+	case <-w.built:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("reading the cluster: %w: %s", context.Cause(ctx), w.Status().Waiting())
+	}
 }
 
 // KeepAllServices says whether ClusterConfig.Services is wanted. It costs

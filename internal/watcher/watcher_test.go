@@ -513,6 +513,58 @@ func TestAllServicesOnRequest(t *testing.T) {
 	await(t, w, "a third endpoint", func(c *types.ClusterConfig) bool { return len(c.Services["default/web"].Ports[0].Endpoints) == 3 })
 }
 
+func TestServicesAreShared(t *testing.T) {
+	c := newCluster(configMap("{}"), service(port("http", 80, v1.ProtocolTCP)), slice("a", discoveryv1.AddressTypeIPv4, http8080(), ep("10.0.0.1", "", "ready"), ep("10.0.0.2", "", "ready")))
+	w := follow(t, c, WithAllServices(true))
+	before := current(t, w).Services["default/web"]
+	c.of(node("a", "203.0.113.1")).Add(node("a", "203.0.113.1"))
+	same := await(t, w, "the node", func(c *types.ClusterConfig) bool { return len(c.Nodes) == 1 }).Services["default/web"]
+	if same != before {
+		t.Error("a service that did not change has another pointer")
+	}
+	c.modify(slice("a", discoveryv1.AddressTypeIPv4, http8080(), ep("10.0.0.1", "", "ready"), ep("10.0.0.3", "", "ready")))
+	after := await(t, w, "the endpoint", func(c *types.ClusterConfig) bool {
+		return c.Services["default/web"].Ports[0].Endpoints[1].IP == "10.0.0.3"
+	}).Services["default/web"]
+	if after.Ports[0].Endpoints[0] != before.Ports[0].Endpoints[0] {
+		t.Error("an endpoint that did not change has another pointer")
+	}
+}
+
+// TestServicesOfNone: a cluster without a service has none, which is not the same as not having been asked.
+func TestServicesOfNone(t *testing.T) {
+	w := follow(t, newCluster(configMap("{}")))
+	current(t, w)
+	w.KeepAllServices(true)
+	await(t, w, "the empty map", func(c *types.ClusterConfig) bool { return c.Services != nil })
+}
+
+// TestDumpHoldsNothingUp: a client that does not read leaves the watcher alone.
+func TestDumpHoldsNothingUp(t *testing.T) {
+	w := follow(t, small())
+	current(t, w)
+	stuck, release := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.dump(stuckWriter{stuck, release}, nil)
+	}()
+	<-stuck
+	w.noteEvent() // needs the lock
+	close(release)
+	<-done
+}
+
+type stuckWriter struct{ stuck, release chan struct{} }
+
+func (s stuckWriter) Header() http.Header { return http.Header{} }
+func (s stuckWriter) WriteHeader(int)     {}
+func (s stuckWriter) Write(b []byte) (int, error) {
+	close(s.stuck)
+	<-s.release
+	return len(b), nil
+}
+
 func TestWarningNamesTheSlice(t *testing.T) {
 	var log strings.Builder
 	sl := slice("odd", discoveryv1.AddressTypeIPv4, []discoveryv1.EndpointPort{{Name: ptr.To("http")}}, ep("10.0.0.1", "", "ready"))
