@@ -83,7 +83,7 @@ manifests: with --manifests another lb-render reads them elsewhere.`,
 				return err
 			}
 			defer o.close()
-			if err := o.watcher.Sync(o.ctx); err != nil {
+			if err := o.sync(p); err != nil {
 				return err
 			}
 			return manifest.Write(p.stdout, o.watcher.Objects())

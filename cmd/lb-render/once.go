@@ -92,9 +92,23 @@ func (p *program) open(ctx context.Context, f *onceFlags, readOnly bool) (*once,
 	}}, nil
 }
 
+// sync waits until the cluster was read. Where that takes long it says what for.
+func (o *once) sync(p *program) error {
+	soon, cancel := context.WithTimeout(o.ctx, 3*time.Second)
+	defer cancel()
+	if o.watcher.Sync(soon) != nil && o.ctx.Err() == nil {
+		fmt.Fprintf(p.stderr, "lb-render: waiting for the cluster: %s\n", o.watcher.Status().Waiting())
+	}
+	return o.watcher.Sync(o.ctx)
+}
+
 // settle waits for the config.
 func (o *once) settle(p *program) (err error) {
 	w := o.watcher
+	if err := o.sync(p); err != nil {
+		o.close()
+		return err
+	}
 	if o.config, err = w.Config(o.ctx); err != nil {
 		o.close()
 		return err

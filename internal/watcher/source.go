@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -119,17 +120,30 @@ func (r reporting) Watch(o metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	defer r.overdue()()
 	list, err := r.ListerWatcherWithContext.ListWithContext(ctx, o)
 	r.report(err)
 	return list, err
 }
 
 func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	defer r.overdue()()
 	w, err := r.ListerWatcherWithContext.WatchWithContext(ctx, o)
 	if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
 		r.report(err)
 	} // else an older server, which cannot stream a list; the reflector lists instead
 	return w, err
+}
+
+// patience is how long an answer may take before its absence is reported. It
+// is no timeout: a large list may take longer, and is then reported to work.
+const patience = 10 * time.Second
+
+// overdue reports a server that accepts connections and does not answer, as
+// one that hangs does. The returned function ends the wait.
+func (r reporting) overdue() (answered func()) {
+	t := time.AfterFunc(patience, func() { r.report(fmt.Errorf("no answer for %s", patience)) })
+	return func() { t.Stop() }
 }
 
 // IsWatchListSemanticsUnSupported passes on what the list-watch beneath says of
@@ -149,7 +163,9 @@ func reconnect() *wait.Backoff {
 // follow lists and watches one resource into its store until ctx is done.
 func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWatcher, example runtime.Object, into cache.ReflectorStore) {
 	report := func(err error) { w.reportResource(ctx, resource, err) }
-	logger := logr.FromSlogHandler(w.logger.With("resource", resource).Handler())
+	// What the reflector says we report ourselves, once; its own words are for debugging.
+	logger := logr.FromSlogHandler(debugOnly{w.logger.With("resource", resource).Handler()})
+	ctx = logr.NewContext(ctx, logger)
 	r := cache.NewReflectorWithOptions(
 		reporting{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), plain: lw, report: report},
 		example, into, cache.ReflectorOptions{Name: resource, Logger: &logger, Backoff: reconnect()})
@@ -171,3 +187,20 @@ func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWa
 		}
 	}
 }
+
+// debugOnly lowers the level of whatever is logged through it.
+type debugOnly struct{ slog.Handler }
+
+func (d debugOnly) Enabled(ctx context.Context, _ slog.Level) bool {
+	return d.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (d debugOnly) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return d.Handler.Handle(ctx, r)
+}
+
+func (d debugOnly) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugOnly{d.Handler.WithAttrs(attrs)}
+}
+func (d debugOnly) WithGroup(name string) slog.Handler { return debugOnly{d.Handler.WithGroup(name)} }
