@@ -142,7 +142,7 @@ func TestRefusedOutputsLeaveNoSeries(t *testing.T) {
 	f := newFake()
 	r := startReloading(t, f, time.Hour)
 	send(f, 3)
-	eventually(t, "sync", func() bool { return r.Status().InSync })
+	eventually(t, "sync", func() bool { return strings.Contains(r.series(), `lb_render_output_in_sync{output="o"} 1`) })
 	r.set(func() (*Settings, error) {
 		s := r.settings(f, "one")
 		more := s.Outputs[0]
