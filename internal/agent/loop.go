@@ -137,11 +137,6 @@ func (a *Agent) reload(ctx, workers context.Context, ready bool) (switched bool)
 		if !known {
 			a.log.Error("the new config or templates are wrong; the old ones stay in force", "err", l.err)
 		}
-		if l.settings != nil { // outputs that never came to be leave no series
-			for _, o := range l.settings.Outputs {
-				a.forget(o.Options.Name)
-			}
-		}
 		return false
 	}
 	if l.settings.Listen != a.settings.Listen {

@@ -84,6 +84,7 @@ func (m *Metrics) pass(s State, res Result) {
 	if m == nil {
 		return
 	}
+	m.declare(s.Name)
 	if res.Drift {
 		m.drift.WithLabelValues(s.Name).Inc()
 	}

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -57,6 +58,12 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
+	if got := scrape(t, reg); strings.Contains(got, "output=lb") {
+		t.Errorf("an output that never ran has series:\n%s", got)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.Run(ended, nil, nil)
 	want("lb_render_output_in_sync output=lb 0s", "lb_render_transactions_total output=lb result=reload_failed 0s", "lb_render_drift_total output=lb 0s")
 
 	h.failing("reload", true)

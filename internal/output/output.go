@@ -63,7 +63,6 @@ func New(o Options) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Metrics.declare(o.Name)
 	return &Output{
 		opts:  o,
 		log:   o.Logger.With("output", o.Name),

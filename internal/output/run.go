@@ -27,6 +27,7 @@ import (
 //
 // A closed wake channel means that there will be no more events.
 func (o *Output) Run(ctx context.Context, wake <-chan struct{}, render func() (Content, error)) {
+	o.opts.Metrics.declare(o.opts.Name) // an output that never runs has no series
 	w := &worker{o: o}
 	w.armResync()
 	timer := time.NewTimer(0)
