@@ -98,6 +98,7 @@ func (p *program) settings(c *config.Config, l *loaded) (*agent.Settings, error)
 	if c.Cluster.Kubeconfig != "" {
 		s.Files = append(s.Files, c.Cluster.Kubeconfig)
 	}
+	s.Files = append(s.Files, credentials(c)...)
 	if p.dryRun {
 		s.Listen = "" // beside an agent that runs, which has the address
 	}
@@ -126,14 +127,25 @@ func command(c *config.Command) *agent.Command {
 	return &agent.Command{Args: c.Args, Shell: c.Shell, Timeout: c.Timeout}
 }
 
-// clusterKey is the same as long as a running watcher can go on. A kubeconfig
-// counts with its content; the token in a tokenFile is read anew by client-go.
-func clusterKey(c *config.Config) string {
-	var kubeconfig []byte
-	if c.Cluster.Kubeconfig != "" {
-		kubeconfig, _ = os.ReadFile(c.Cluster.Kubeconfig) // the watcher says what is wrong
+// credentials are the files that a change of makes a new watcher necessary, beside the kubeconfig.
+func credentials(c *config.Config) []string {
+	if c.Cluster.Kubeconfig == "" && !c.Cluster.InCluster {
+		return nil
 	}
-	return fmt.Sprintf("%+v %+v %+v %+v %s %v %v %s %s", c.Cluster, c.ConfigMap, c.Node, c.Auto, c.Pods, c.Timing.Quiet, c.Timing.MaxWait, c.StateDir, kubeconfig)
+	return watcher.CredentialFiles(c.Cluster.Kubeconfig)
+}
+
+// clusterKey is the same as long as a running watcher can go on. A kubeconfig
+// and the certificates it names count with their content; a tokenFile is read for each request.
+func clusterKey(c *config.Config) string {
+	key := fmt.Sprintf("%+v %+v %+v %+v %s %v %v %s", c.Cluster, c.ConfigMap, c.Node, c.Auto, c.Pods, c.Timing.Quiet, c.Timing.MaxWait, c.StateDir)
+	for _, f := range append([]string{c.Cluster.Kubeconfig}, credentials(c)...) {
+		if f != "" {
+			data, _ := os.ReadFile(f) // the watcher says what is wrong
+			key += fmt.Sprintf(" %q", data)
+		}
+	}
+	return key
 }
 
 // watch follows the cluster until ctx is done. readOnly leaves the state directory as it is.

@@ -47,7 +47,7 @@ type apiSource struct {
 }
 
 // newAPISource connects to nothing yet; it fails for a kubeconfig that cannot be read.
-func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSource, error) {
+func newAPISource(ctx context.Context, kubeConfigFile, cmNamespace, cmName string, o options) (*apiSource, error) {
 	var config *rest.Config
 	var err error
 	if kubeConfigFile == "" {
@@ -69,10 +69,14 @@ func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSo
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	httpClient, err := newHTTPClient(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client for %s: %w", config.Host, err)
+	}
 	client := func(gv schema.GroupVersion, path string) (rest.Interface, error) {
 		c := rest.CopyConfig(config)
 		c.GroupVersion, c.APIPath = &gv, path
-		return rest.RESTClientFor(c)
+		return rest.RESTClientForConfigAndClient(c, httpClient)
 	}
 	s := &apiSource{cmNamespace: cmNamespace, cmName: cmName}
 	if o.pods == PodsNode {
@@ -85,6 +89,30 @@ func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSo
 		return nil, fmt.Errorf("preparing the client for %s: %w", config.Host, err)
 	}
 	return s, nil
+}
+
+// serviceAccountCA is where a pod finds the CA of its cluster (rest.InClusterConfig).
+const serviceAccountCA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
+// CredentialFiles are the files that a kubeconfig ("" for that of a pod) names
+// and a running watcher does not read anew: the CA, and a client's certificate and key. When
+// one of them has changed, it takes a new watcher to use it. A tokenFile is
+// none of them. A kubeconfig that cannot be read names none; NewWatcher says why.
+func CredentialFiles(kubeConfigFile string) []string {
+	if kubeConfigFile == "" {
+		return []string{serviceAccountCA}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeConfigFile)
+	if err != nil {
+		return nil
+	}
+	var files []string
+	for _, f := range []string{config.CAFile, config.CertFile, config.KeyFile} {
+		if f != "" {
+			files = append(files, f)
+		}
+	}
+	return files
 }
 
 // ListerWatcher watches just the one ConfigMap, so that RBAC can name it.
@@ -104,7 +132,8 @@ func (s *apiSource) ListerWatcher(resource string) cache.ListerWatcher {
 }
 
 // reporting tells how every list and watch of a resource went, so that status
-// and metrics know of a failure the moment it happens and of its end.
+// and metrics know of a failure the moment it happens and of its end. What the
+// network does to them it hears from the transport.
 type reporting struct {
 	cache.ListerWatcherWithContext
 	plain  cache.ListerWatcher
@@ -121,17 +150,22 @@ func (r reporting) Watch(o metav1.ListOptions) (watch.Interface, error) {
 
 func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	defer r.overdue()()
-	list, err := r.ListerWatcherWithContext.ListWithContext(ctx, o)
+	c := &call{report: r.report}
+	list, err := r.ListerWatcherWithContext.ListWithContext(c.in(ctx), o)
 	r.report(err)
 	return list, err
 }
 
 func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	defer r.overdue()()
-	w, err := r.ListerWatcherWithContext.WatchWithContext(ctx, o)
-	if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
+	c := &call{report: r.report, watch: true}
+	w, err := r.ListerWatcherWithContext.WatchWithContext(c.in(ctx), o)
+	switch {
+	case o.SendInitialEvents != nil && apierrors.IsInvalid(err):
+		// an older server, which cannot stream a list; the reflector lists instead
+	case err != nil || !c.hasMet():
 		r.report(err)
-	} // else an older server, which cannot stream a list; the reflector lists instead
+	} // else the transport tells how it goes
 	return w, err
 }
 
@@ -155,9 +189,10 @@ func (r reporting) IsWatchListSemanticsUnSupported() bool {
 
 // reconnect is how long to wait before a list or watch is tried again: a
 // load balancer that stays behind for the half minute that client-go allows by
-// default is a load balancer with dead servers.
+// default is a load balancer with dead servers. With tlsTimeout, the longest that a try
+// can hang, it is the time after which a server that is back is heard again.
 func reconnect() *wait.Backoff {
-	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 20, Cap: 4 * time.Second}
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 20, Cap: 3 * time.Second}
 }
 
 // follow lists and watches one resource into its store until ctx is done.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type ResourceStatus struct {
 	Err error
 	// Since is when it began to fail; zero if it does not.
 	Since time.Time
+
+	logged []string // failures since then
 }
 
 // Waiting says in one line which resources hold up the start, or fail, and why; "" if none does.
@@ -70,22 +73,28 @@ func (w *Watcher) noteEvent() {
 }
 
 // reportResource notes how a list or watch went; nil is success. A failure is
-// logged when it is new, not each time it is met again.
+// logged when it is new, not each time it is met again, nor when two take turns.
 func (w *Watcher) reportResource(ctx context.Context, resource string, err error) {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return // we are stopping
 	}
 	if err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
-		return // history was compacted; the reflector lists anew
+		// History was compacted; the reflector lists anew.
+		w.logger.Debug("the server has forgotten what was seen last; listing anew", "resource", resource, "err", err)
+		return
 	}
 	w.Lock()
 	was := w.status.Resources[resource]
-	now := ResourceStatus{Listed: was.Listed || err == nil, Err: explain(resource, err), Since: was.Since}
-	switch {
-	case err == nil:
-		now.Since = time.Time{}
-	case was.Err == nil:
-		now.Since = time.Now()
+	now := ResourceStatus{Listed: was.Listed || err == nil, Err: explain(resource, err)}
+	isNew := false
+	if err != nil {
+		now.Since, now.logged = was.Since, was.logged
+		if was.Err == nil {
+			now.Since = time.Now()
+		}
+		if isNew = len(was.logged) < 20 && !slices.Contains(was.logged, now.Err.Error()); isNew {
+			now.logged = append(slices.Clone(was.logged), now.Err.Error())
+		}
 	}
 	w.status.Resources[resource] = now
 	w.Unlock()
@@ -93,7 +102,7 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 		w.metrics.WatchErr(resource, err)
 	}
 	switch {
-	case err != nil && (was.Err == nil || was.Err.Error() != now.Err.Error()):
+	case isNew:
 		w.statusLog.Warn("cannot watch; the last state stays in force", "resource", resource, "err", now.Err)
 	case err == nil && was.Err != nil:
 		w.statusLog.Info("watching again", "resource", resource, "after", time.Since(was.Since).Round(time.Millisecond))
@@ -105,6 +114,7 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 func explain(resource string, err error) error {
 	var status *apierrors.StatusError
 	var request *url.Error
+	var op *net.OpError
 	switch {
 	case errors.As(err, &status):
 		err = status
@@ -114,6 +124,11 @@ func explain(resource string, err error) error {
 			host = u.Scheme + "://" + u.Host
 		}
 		err = fmt.Errorf("%s: %w", host, request.Err)
+	}
+	if status == nil && errors.As(err, &op) && op.Addr != nil && op.Source != nil {
+		// Its text has the port of our end in it.
+		text, was := err.Error(), op.Error()
+		err = fmt.Errorf("%s%s %s: %w", strings.TrimSuffix(text, was), op.Op, op.Addr, op.Err)
 	}
 	switch {
 	case apierrors.IsForbidden(err):

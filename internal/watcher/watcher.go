@@ -4,7 +4,7 @@
 //
 // Data flow, in a straight line:
 //
-//	list-watches (source.go)  one reflector per resource, into
+//	list-watches (source.go)  one reflector per resource, over our own client (transport.go), into
 //	stores (store.go)         the only copy of each object, stripped; a change marks its service dirty
 //	builder (build.go)        gathers changes, brings the documented maps up to date,
 //	resolve (resolve.go …)    joins slices, selects endpoints and real servers,
@@ -152,7 +152,7 @@ func NewWatcher(ctx context.Context, kubeConfigFile, cmNamespace, cmName, config
 	source := w.opts.source
 	if source == nil {
 		var err error
-		if source, err = newAPISource(kubeConfigFile, cmNamespace, cmName, w.opts); err != nil {
+		if source, err = newAPISource(ctx, kubeConfigFile, cmNamespace, cmName, w.opts); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,200 @@
+package watcher
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// clientOf makes an API source for a server, with a token in a file.
+func clientOf(t *testing.T, s *httptest.Server) (source *apiSource, tokenFile string) {
+	t.Helper()
+	dir := t.TempDir()
+	tokenFile = filepath.Join(dir, "token")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	kubeconfig := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"" + s.URL + "\", certificate-authority: ca.crt}}]\n" +
+		"users: [{name: u, user: {tokenFile: token}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
+	for name, content := range map[string]string{"token": "one\n", "ca.crt": string(ca), "kubeconfig": kubeconfig} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "kubeconfig")
+	if got := CredentialFiles(path); len(got) != 1 || got[0] != filepath.Join(dir, "ca.crt") {
+		t.Errorf("credential files: %q", got)
+	}
+	source, err := newAPISource(t.Context(), path, "ns", "cm", options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source, tokenFile
+}
+
+// watchOnce begins a watch of services and returns what is reported, until stop is called.
+func watchOnce(t *testing.T, source *apiSource) (reports <-chan error, stop func()) {
+	t.Helper()
+	ch := make(chan error, 100)
+	lw := source.ListerWatcher(Services)
+	r := reporting{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), plain: lw, report: func(err error) { ch <- err }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(done)
+		w, err := r.WatchWithContext(ctx, metav1.ListOptions{})
+		if err != nil {
+			return
+		}
+		defer w.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case _, ok := <-w.ResultChan():
+				if !ok {
+					return
+				}
+			}
+		}
+	}()
+	return ch, func() {
+		cancel()
+		<-done
+	}
+}
+
+func next(t *testing.T, reports <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-reports:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing is reported")
+		return nil
+	}
+}
+
+func newTLSServer(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// TestWatchIsReported: what happens to a watch is known when it happens. client-go
+// by itself tries again for ten seconds, and calls a failed watch an empty one.
+func TestWatchIsReported(t *testing.T) {
+	header := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+	}
+	abort := func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }
+	for _, c := range []struct {
+		name   string
+		answer func(w http.ResponseWriter, r *http.Request)
+		want   []string // "" is success
+	}{
+		{"cut before the answer", func(w http.ResponseWriter, _ *http.Request) { abort(w) }, []string{"stream error"}},
+		{"cut in the answer", func(w http.ResponseWriter, _ *http.Request) { header(w); abort(w) }, []string{"stream error"}},
+		{"ended at once", func(w http.ResponseWriter, _ *http.Request) { header(w) }, []string{"ends the watch as soon as it has begun"}},
+		{"busy", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1") // client-go then tries again by itself
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, []string{"503 Service Unavailable"}},
+		{"silent", func(w http.ResponseWriter, r *http.Request) { header(w); <-r.Context().Done() }, []string{""}},
+		{"an event, then cut", func(w http.ResponseWriter, r *http.Request) {
+			header(w)
+			_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}`+"\n")
+			w.(http.Flusher).Flush()
+			abort(w)
+		}, []string{"", "stream error"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r) })
+			source, _ := clientOf(t, s)
+			started := time.Now()
+			reports, stop := watchOnce(t, source)
+			defer stop()
+			for _, want := range c.want {
+				err := next(t, reports)
+				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Fatalf("reported %v, want %q", err, want)
+				}
+			}
+			if c.name == "silent" && time.Since(started) < steady {
+				t.Error("a watch was called good before anything was known of it")
+			}
+		})
+	}
+}
+
+// TestTokenIsReadForEachRequest: a token that was renewed is used at once, and a missing one is named.
+func TestTokenIsReadForEachRequest(t *testing.T) {
+	var got atomic.Value
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"ServiceList","apiVersion":"v1","metadata":{},"items":[]}`)
+	})
+	source, file := clientOf(t, s)
+	lw := source.ListerWatcher(Services)
+	list := func() error {
+		_, err := lw.List(metav1.ListOptions{})
+		return err
+	}
+	for _, token := range []string{"one", "two"} {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := list(); err != nil {
+			t.Fatal(err)
+		}
+		if got.Load() != "Bearer "+token {
+			t.Errorf("sent %q", got.Load())
+		}
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(); err == nil || !strings.Contains(err.Error(), file+" is empty") {
+		t.Errorf("an empty token: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(); err == nil || !strings.Contains(err.Error(), "reading the token") || !strings.Contains(err.Error(), file) {
+		t.Errorf("no token: %v", err)
+	}
+}
+
+// TestSameFailureReadsTheSame: the port of our end of a connection is another one each time.
+func TestSameFailureReadsTheSame(t *testing.T) {
+	reset := func(port int) error {
+		return fmt.Errorf("https://192.0.2.1:6443: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 9), Port: port},
+			Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 6443}, Err: errors.New("connection reset by peer")})
+	}
+	one, two := explain(Services, reset(1)), explain(Services, reset(2))
+	if one.Error() != two.Error() || one.Error() != "https://192.0.2.1:6443: read 192.0.2.1:6443: connection reset by peer" {
+		t.Errorf("%v\n%v", one, two)
+	}
+}
