@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// churn makes pods ready and not, in turn, at a rate in changes per second,
+// until the returned function is called; it returns how many changes there were.
+// Then every pod is ready again.
+func (c *cluster) churn(t *testing.T, pods []pod, rate int) (stop func() int) {
+	t.Helper()
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	n := 0
+	next := make(chan int)
+	for range 8 {
+		all.Go(func() {
+			for i := range next {
+				c.setReady(t, pods[i%len(pods)], i/len(pods)%2 == 1)
+			}
+		})
+	}
+	all.Go(func() { // ends with done
+		defer close(next)
+		tick := time.NewTicker(time.Second / time.Duration(rate))
+		defer tick.Stop()
+		for ; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				next <- n
+			}
+		}
+	})
+	return func() int {
+		close(done)
+		all.Wait()
+		inParallel(len(pods), func(i int) { c.setReady(t, pods[i], true) })
+		return n
+	}
+}
+
+// whole is what a file ends with, in tests that look for half-written ones.
+const whole = "# the end\n"
+
+// ownTemplates gives an agent copies of the shipped templates that mark the end of the file.
+func (a *agent) ownTemplates(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(a.dir, "templates")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shipped, err := filepath.Glob(filepath.Join("..", "..", "templates", "*.tmpl"))
+	if err != nil || len(shipped) == 0 {
+		t.Fatal(err, shipped)
+	}
+	for _, path := range shipped {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.write(t, filepath.Join("templates", filepath.Base(path)), string(text)+"\n"+whole)
+	}
+	config, err := os.ReadFile(filepath.Join(a.dir, "lb-render.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(config)) {
+		if strings.HasPrefix(line, "templateDir:") {
+			line = "templateDir: templates\n"
+		}
+		b.WriteString(line)
+	}
+	a.write(t, "lb-render.yaml", b.String())
+}
+
+// TestKilled: the agent is killed at random moments, 50 times, while pods come
+// and go, and started again each time.
+func TestKilled(t *testing.T) {
+	c := sharedCluster(t)
+	t.Parallel()
+	const ns, kills = "killed", 50
+	pods := c.web(t, ns, ns, 8, 6000)
+	a := c.newAgent(t, settings{key: ns, timing: "{quiet: 50ms, maxWait: 300ms}"})
+	a.ownTemplates(t)
+	a.start(t)
+	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
+	stop := c.churn(t, pods[:6], 20) // two stay, so that there is always somebody
+
+	watching, stopped := make(chan struct{}), make(chan struct{})
+	looks := 0
+	go func() { // ends with watching
+		defer close(stopped)
+		for {
+			select {
+			case <-watching:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			looks++
+			for _, f := range outputs {
+				if got := a.live(f); !strings.HasSuffix(got, whole) {
+					t.Errorf("%s is not whole:\n%s", f, tail(got, 10))
+					return
+				}
+			}
+		}
+	}()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	left := 0
+	for i := range kills {
+		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // the random moment
+		if !a.running() {
+			t.Fatalf("kill %d: the agent has ended by itself", i)
+		}
+		a.stop(syscall.SIGKILL)
+		if a.nothingStaged() != nil {
+			left++ // killed in the middle of a transaction
+		}
+		a.start(t)
+	}
+	changes := stop()
+	c.waitSlices(t, ns, "web", len(pods))
+	took := eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, healLimit, a.settled)
+	close(watching)
+	<-stopped
+	last := map[string]string{}
+	for _, r := range a.reloads() {
+		last[r.file] = r.hash
+	}
+	for _, f := range outputs {
+		if got := sum(a.live(f)); got != last[f] {
+			t.Errorf("the last reload of %s was for other content", f)
+		}
+	}
+	if code := a.stop(syscallTERM); code != 0 {
+		t.Errorf("TERM: exit code %d", code)
+	}
+	figure(t, "killed %d times during %d changes (%d times with a staged file left, which the next start swept): files were whole in all of %d looks, and right %s after the end",
+		kills, changes, left, looks, took.Round(time.Millisecond))
+}
+
+// TestTwoAgents: the same cluster, seen in different order and at different
+// times, gives equal bytes.
+func TestTwoAgents(t *testing.T) {
+	c := sharedCluster(t)
+	t.Parallel()
+	const ns = "twins"
+	pods := c.web(t, ns, ns, 12, 7000)
+	var b strings.Builder
+	b.WriteString("config:\n  192.0.2.10:\n")
+	for i := range 5 {
+		name := fmt.Sprintf("s%d", i)
+		c.service(t, ns, name, nil)
+		pods = append(pods, c.pods(t, ns, name, 4, 7100+10*i, ns+"-0", ns+"-1")...)
+		fmt.Fprintf(&b, "    %d: {namespace: %s, service: %s, portName: http}\n", 8000+i, ns, name)
+	}
+	c.config(t, ns, b.String())
+	slow := newProxy(t, c.server(t, 0))
+	slow.set(func() { slow.delay = 70 * time.Millisecond })
+	agents := []*agent{
+		c.startAgent(t, settings{key: ns}),
+		c.startAgent(t, settings{key: ns, server: slow.address(), timing: "{quiet: 10ms, maxWait: 50ms}"}),
+	}
+	equal := func() error {
+		for _, f := range outputs {
+			if one, two := agents[0].live(f), agents[1].live(f); one == "" || one != two {
+				return fmt.Errorf("%s: %d bytes and %d bytes that differ", f, len(one), len(two))
+			}
+		}
+		return nil
+	}
+	for range 4 {
+		stop := c.churn(t, pods, 40)
+		time.Sleep(3 * time.Second) // how long the churn lasts
+		stop()
+		eventually(t, 20*time.Second, func() error {
+			for _, a := range agents {
+				if err := a.settled(); err != nil {
+					return err
+				}
+			}
+			return equal()
+		})
+	}
+	// And one that begins now, with lists and no history.
+	agents[1] = c.startAgent(t, settings{key: ns})
+	eventually(t, 20*time.Second, equal)
+}
