@@ -1,4 +1,4 @@
-# build  demo  test  lint  golden  install  clean  — "make" alone builds.
+# build  demo  test  unit  e2e  controlplane  lint  golden  fuzz  install  clean  — "make" alone builds.
 PREFIX ?= /usr/local
 DESTDIR ?=
 GO ?= go
@@ -9,25 +9,41 @@ BUILD = $(GO) build -trimpath -ldflags '-X main.release=$(VERSION)'
 # A tool of its own version, without becoming a dependency of the product.
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test lint golden fuzz install clean
+.PHONY: all build demo test unit e2e controlplane lint golden fuzz install clean
 all: build
 
 build:
 	CGO_ENABLED=0 $(BUILD) -o bin/lb-render ./cmd/lb-render
 
 # Runs the agent on the manifests of examples/haproxy, with output below ./out.
+# CLUSTER=real runs it on a real control plane in the place of manifests.
 # DEMO_KEEP=1 leaves it running.
-demo: build
-	@sh scripts/demo.sh
+demo: build $(if $(filter real,$(CLUSTER)),controlplane)
+	@CLUSTER=$(CLUSTER) sh scripts/demo.sh
 
-test: lint
+# Everything. The first time, most of it is the build of the control plane.
+test: lint unit e2e
+
+unit:
 	$(GO) test -race -timeout 40m ./...
 
+# The binary against a real control plane (test/e2e). Some of the tests wait more
+# than they work, so there may be more of them at once than cores.
+e2e: controlplane
+	cd test/e2e && $(GO) test -race -count=1 -timeout 40m -parallel 4 ./...
+
+# etcd, kube-apiserver and kube-controller-manager in one binary, from Go modules.
+controlplane: bin/controlplane
+
+bin/controlplane: $(wildcard test/controlplane/*.go) test/controlplane/go.mod test/controlplane/go.sum
+	cd test/controlplane && $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/controlplane .
+
 lint:
-	@test -z "$$(gofmt -l cmd examples internal systemd)" || { echo "gofmt:"; gofmt -l cmd examples internal systemd; exit 1; }
+	@test -z "$$(gofmt -l cmd examples internal systemd test)" || { echo "gofmt:"; gofmt -l cmd examples internal systemd test; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	cd test/e2e && $(GO) mod tidy -diff && $(GO) vet ./... && $(STATICCHECK) ./...
 
 # Rewrites the golden files; read the diff.
 golden:

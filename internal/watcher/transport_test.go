@@ -157,9 +157,9 @@ func TestTokenIsReadForEachRequest(t *testing.T) {
 		_, _ = io.WriteString(w, `{"kind":"ServiceList","apiVersion":"v1","metadata":{},"items":[]}`)
 	})
 	source, file := clientOf(t, s)
-	lw := source.ListerWatcher(Services)
+	lw := cache.ToListerWatcherWithContext(source.ListerWatcher(Services))
 	list := func() error {
-		_, err := lw.List(metav1.ListOptions{})
+		_, err := lw.ListWithContext(t.Context(), metav1.ListOptions{})
 		return err
 	}
 	for _, token := range []string{"one", "two"} {
