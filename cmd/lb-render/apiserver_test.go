@@ -228,9 +228,12 @@ func TestMissingRight(t *testing.T) {
 		got := ready()
 		return strings.HasPrefix(got, "503") && strings.Contains(got, "nodes: /api/v1/nodes is forbidden; grant list and watch on nodes")
 	}, log)
-	out, err := lbRender(t, dir, nil, "render", "--kubeconfig", kubeconfig, "--timeout", "2s")
-	if err == nil || !strings.Contains(out, "grant list and watch on nodes") {
-		t.Errorf("render: %v\n%s", err, out)
+	// A refusal is not waited out, for a minute by default: it would be the same later.
+	for _, more := range [][]string{nil, {"--timeout", "1s"}} {
+		out, err := lbRender(t, dir, nil, append([]string{"render", "--kubeconfig", kubeconfig}, more...)...)
+		if err == nil || !strings.Contains(out, "reading the cluster: ") || !strings.Contains(out, "grant list and watch on nodes") || strings.Contains(out, "deadline") != (more != nil) {
+			t.Errorf("render: %v\n%s", err, out)
+		}
 	}
 	s.mu.Lock()
 	s.refused["/api/v1/nodes"] = false

@@ -25,7 +25,7 @@ type onceFlags struct {
 }
 
 func (f *onceFlags) addTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 60*time.Second, "how long reading the cluster may take")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 60*time.Second, "how long reading the cluster may take; a refusal is not waited out")
 }
 
 func (f *onceFlags) add(cmd *cobra.Command) {
@@ -92,14 +92,24 @@ func (p *program) open(ctx context.Context, f *onceFlags, readOnly bool) (*once,
 	}}, nil
 }
 
-// sync waits until the cluster was read. Where that takes long it says what for.
+// sync waits until the cluster was read. Where that takes long it says what
+// for; a refusal ends the wait, since it would be the same later.
 func (o *once) sync(p *program) error {
-	soon, cancel := context.WithTimeout(o.ctx, 3*time.Second)
-	defer cancel()
-	if o.watcher.Sync(soon) != nil && o.ctx.Err() == nil {
-		fmt.Fprintf(p.stderr, "lb-render: waiting for the cluster: %s\n", o.watcher.Status().Waiting())
+	for told := false; ; told = true {
+		soon, cancel := context.WithTimeout(o.ctx, 3*time.Second)
+		err := o.watcher.Sync(soon)
+		cancel()
+		if err == nil || o.ctx.Err() != nil {
+			return err
+		}
+		status := o.watcher.Status()
+		if status.Refused() {
+			return fmt.Errorf("reading the cluster: %s", status.Waiting())
+		}
+		if !told {
+			fmt.Fprintf(p.stderr, "lb-render: waiting for the cluster: %s\n", status.Waiting())
+		}
 	}
-	return o.watcher.Sync(o.ctx)
 }
 
 // settle waits for the config.

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,7 +35,27 @@ type ResourceStatus struct {
 	// Since is when it began to fail; zero if it does not.
 	Since time.Time
 
+	// Refused: trying again does not help until somebody changes a right, a
+	// credential or a certificate.
+	Refused bool
+
 	logged []string // failures since then
+}
+
+// Refused says whether any resource is.
+func (s Status) Refused() bool {
+	for _, r := range s.Resources {
+		if r.Refused {
+			return true
+		}
+	}
+	return false
+}
+
+// refused: HTTP 401 and 403, and a server's certificate that we do not accept.
+func refused(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || errors.As(err, &certificate)
 }
 
 // Waiting says in one line which resources hold up the start, or fail, and why; "" if none does.
@@ -88,7 +109,7 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 	now := ResourceStatus{Listed: was.Listed || err == nil, Err: explain(resource, err)}
 	isNew := false
 	if err != nil {
-		now.Since, now.logged = was.Since, was.logged
+		now.Since, now.logged, now.Refused = was.Since, was.logged, refused(err)
 		if was.Err == nil {
 			now.Since = time.Now()
 		}

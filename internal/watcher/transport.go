@@ -128,10 +128,8 @@ func (c *call) hasMet() bool {
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	c.met, c.works = true, false
-	if c.steady != nil {
-		c.steady.Stop()
-	}
 	c.mu.Unlock()
+	c.over()
 	c.report(err)
 }
 
@@ -152,6 +150,15 @@ func (c *call) succeed() {
 	c.mu.Unlock()
 	if !was {
 		c.report(nil)
+	}
+}
+
+// over: the client wants no more of it.
+func (c *call) over() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.steady != nil {
+		c.steady.Stop()
 	}
 }
 
@@ -212,5 +219,6 @@ func (b *watchBody) Read(p []byte) (int, error) {
 
 func (b *watchBody) Close() error {
 	b.closed.Store(true)
+	b.call.over()
 	return b.ReadCloser.Close()
 }

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -196,5 +197,37 @@ func TestSameFailureReadsTheSame(t *testing.T) {
 	one, two := explain(Services, reset(1)), explain(Services, reset(2))
 	if one.Error() != two.Error() || one.Error() != "https://192.0.2.1:6443: read 192.0.2.1:6443: connection reset by peer" {
 		t.Errorf("%v\n%v", one, two)
+	}
+}
+
+// TestCredentialPlugin: a kubeconfig's exec section goes on working beneath our client.
+func TestCredentialPlugin(t *testing.T) {
+	got := make(chan string, 10)
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"ServiceList","apiVersion":"v1","metadata":{},"items":[]}`)
+	})
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := os.WriteFile(path, []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+		"clusters": [{"name": "c", "cluster": {"server": "`+s.URL+`", "certificate-authority-data": "`+ca+`"}}],
+		"users": [{"name": "u", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "echo",
+			"args": ["{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": \"from-a-plugin\"}}"]}}}]}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := newAPISource(t.Context(), path, "ns", "cm", options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.ToListerWatcherWithContext(source.ListerWatcher(Services)).ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if token := <-got; token != "Bearer from-a-plugin" {
+		t.Errorf("sent %q", token)
+	}
+	if files := CredentialFiles(path); len(files) != 0 {
+		t.Errorf("credential files: %q", files)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // The names of the scripts in a directory are those of its processes:
 // etcd, apiserver-0, apiserver-1, …, controller-manager.
 const controllers = "endpointslice-controller,endpoints-controller,endpointslice-mirroring-controller," +
-	"serviceaccount-controller,serviceaccount-token-controller"
+	"serviceaccount-controller,serviceaccount-token-controller,garbage-collector-controller"
 
 // adminToken is the administrator's: the cluster listens on the loopback address only.
 const adminToken = "admin-token"

@@ -326,6 +326,33 @@ func (a *agent) settled() error {
 	return a.nothingStaged()
 }
 
+// inOrder holds what is asked at the end of a test: the files are what a fresh
+// render gives, and everything that tells of it says so.
+func (a *agent) inOrder(t *testing.T) {
+	t.Helper()
+	eventually(t, healLimit, a.settled)
+	eventually(t, healLimit, a.isReady)
+	a.noUselessReload(t)
+	for _, file := range outputs {
+		name, _, _ := strings.Cut(file, ".")
+		if v := a.metric(fmt.Sprintf("lb_render_output_in_sync{output=%q}", name)); v != 1 {
+			t.Errorf("lb_render_output_in_sync of %s is %v", name, v)
+		}
+		if v := a.metric(fmt.Sprintf("lb_render_output_failing_since_timestamp_seconds{output=%q}", name)); v != 0 {
+			t.Errorf("lb_render_output_failing_since_timestamp_seconds of %s is %v", name, v)
+		}
+	}
+	if v := a.metric("lb_render_config_valid"); v != 1 {
+		t.Errorf("lb_render_config_valid is %v", v)
+	}
+	if code, s := a.status(t); code != 0 {
+		t.Errorf("status: exit code %d: %v", code, s)
+	}
+	if out, stderr, code := a.cli("diff"); code != 0 {
+		t.Errorf("diff: exit code %d: %s%s", code, out, stderr)
+	}
+}
+
 func (a *agent) nothingStaged() error {
 	if left, _ := filepath.Glob(filepath.Join(a.dir, "live", ".*")); len(left) > 0 {
 		return fmt.Errorf("staged files are left: %q", left)

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,9 +91,12 @@ func TestConfigMap(t *testing.T) {
 	}
 	invalid(`has no key "green"`)
 	flows("without its key")
-	c.patchConfig(t, map[string]any{"green": webConfig("shop")})
+	config, err := os.ReadFile(filepath.Join(a.dir, "lb-render.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write(t, "lb-render.yaml", strings.Replace(string(config), "key: green", "key: blue", 1))
 	valid()
-	flows("with its key again")
-	eventually(t, healLimit, a.settled)
-	a.noUselessReload(t)
+	flows("under its new key")
+	a.inOrder(t)
 }

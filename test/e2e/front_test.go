@@ -17,9 +17,10 @@ import (
 // front is an HTTP proxy before an API server: it sees requests, where proxy sees
 // bytes only. It holds back the first list of one resource.
 type front struct {
-	server  *httptest.Server
-	ca      string // of its certificate
-	waiting atomic.Int64
+	server *httptest.Server
+	ca     string // of its certificate
+	asked  atomic.Int64
+	held   atomic.Bool // the list is held back now
 }
 
 func (f *front) address() string { return f.server.Listener.Addr().String() }
@@ -37,12 +38,15 @@ func newFront(t *testing.T, c *cluster, resource string, hold time.Duration) *fr
 		q := r.URL.Query()
 		list := q.Get("watch") == "" || q.Get("sendInitialEvents") == "true"
 		if list && strings.HasSuffix(r.URL.Path, "/"+resource) && once.CompareAndSwap(false, true) {
-			f.waiting.Add(1)
+			f.held.Store(true)
+			f.asked.Add(1)
 			select {
 			case <-time.After(hold):
 			case <-r.Context().Done():
+				f.held.Store(false)
 				return
 			}
+			f.held.Store(false)
 		}
 		back.ServeHTTP(w, r)
 	}))

@@ -146,6 +146,9 @@ func TestKilled(t *testing.T) {
 			t.Errorf("the last reload of %s was for other content", f)
 		}
 	}
+	if code, _ := a.status(t); code != 0 {
+		t.Errorf("status: exit code %d", code)
+	}
 	if code := a.stop(syscallTERM); code != 0 {
 		t.Errorf("TERM: exit code %d", code)
 	}
@@ -196,7 +199,11 @@ func TestTwoAgents(t *testing.T) {
 			return equal()
 		})
 	}
+	for _, a := range agents {
+		a.inOrder(t)
+	}
 	// And one that begins now, with lists and no history.
 	agents[1] = c.startAgent(t, settings{key: ns})
 	eventually(t, 20*time.Second, equal)
+	agents[1].inOrder(t)
 }
