@@ -108,8 +108,11 @@ func TestAPIServerKilled(t *testing.T) {
 // TestHistoryCompacted: when the server is back, it has forgotten what the
 // agent saw last: 410 Gone.
 func TestHistoryCompacted(t *testing.T) {
-	// No proxy: a connection that is refused makes the client try the same watch again.
+	// No proxy: a connection that is refused makes the client try the same watch
+	// again, if there were events on it.
 	o := newOutage(t, func(s *settings) { s.server = "" })
+	o.change()
+	o.healed()
 	o.procs["apiserver-0"].stop(syscall.SIGKILL)
 	o.noticed(time.Minute, "cluster:")
 	o.change()
