@@ -31,7 +31,7 @@ func newOutage(t *testing.T, change ...func(*settings)) *outage {
 	o := &outage{cluster: newCluster(t, 2), t: t, next: 100}
 	o.pods = o.web(t, "shop", "green", 4, 1)
 	o.p = newProxy(t, o.server(t, 0))
-	s := settings{server: o.p.address(), key: "green"}
+	s := settings{server: o.p.address, key: "green"}
 	for _, c := range change {
 		c(&s)
 	}
@@ -108,17 +108,19 @@ func TestAPIServerKilled(t *testing.T) {
 // TestHistoryCompacted: when the server is back, it has forgotten what the
 // agent saw last: 410 Gone.
 func TestHistoryCompacted(t *testing.T) {
-	// No proxy: a connection that is refused makes the client try the same watch
-	// again, if there were events on it.
-	o := newOutage(t, func(s *settings) { s.server = "" })
+	o := newOutage(t)
 	o.change()
 	o.healed()
+	// A connection that is refused makes the client try the same watch again, if
+	// there were events on it.
+	o.p.down()
 	o.procs["apiserver-0"].stop(syscall.SIGKILL)
 	o.noticed(time.Minute, "cluster:")
 	o.change()
 	o.compact(t)
 	o.procs["apiserver-0"].start(t)
 	o.waitReady(t, 0, time.Minute)
+	o.p.up(t)
 	took := o.healed()
 	if log := o.a.logged(); !strings.Contains(log, "too old resource version") {
 		t.Error("the agent met no 410 Gone: this test tests nothing")

@@ -176,7 +176,7 @@ func TestTwoAgents(t *testing.T) {
 	slow.set(func() { slow.delay = 70 * time.Millisecond })
 	agents := []*agent{
 		c.startAgent(t, settings{key: ns}),
-		c.startAgent(t, settings{key: ns, server: slow.address(), timing: "{quiet: 10ms, maxWait: 50ms}"}),
+		c.startAgent(t, settings{key: ns, server: slow.address, timing: "{quiet: 10ms, maxWait: 50ms}"}),
 	}
 	equal := func() error {
 		for _, f := range outputs {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -11,19 +12,17 @@ import (
 // proxy stands between an agent and its API server, and does what networks do.
 // What is encrypted stays encrypted: the client verifies the server's certificate.
 type proxy struct {
-	listener net.Listener
-	target   string
+	address, target string
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	conns   map[*proxied]struct{}
-	refuse  bool          // new connections are reset
-	stall   bool          // nothing passes; what came waits, as packets that are sent again do
-	mute    bool          // connections that are there, or begin, pass nothing any more, ever
-	delay   time.Duration // each piece waits so long
-	budget  int64         // a connection is cut after so many bytes from the server; 0 is no limit
-
-	accepted atomic.Int64
+	mu       sync.Mutex
+	listener net.Listener // nil while it is down
+	changed  *sync.Cond
+	conns    map[*proxied]struct{}
+	refuse   bool          // new connections are reset
+	stall    bool          // nothing passes; what came waits, as packets that are sent again do
+	mute     bool          // connections that are there, or begin, pass nothing any more, ever
+	delay    time.Duration // each piece waits so long
+	budget   int64         // a connection is cut after so many bytes from the server; 0 is no limit
 }
 
 // proxied is one connection through a proxy.
@@ -43,22 +42,36 @@ func (c *proxied) close() {
 
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, target: target, conns: map[*proxied]struct{}{}}
+	p := &proxy{address: fmt.Sprint("127.0.0.1:", nextPorts(1)), target: target, conns: map[*proxied]struct{}{}}
 	p.changed = sync.NewCond(&p.mu)
-	go p.accept() // ends with the listener
+	p.up(t)
 	t.Cleanup(func() {
-		l.Close()
 		p.set(func() { p.stall = false })
-		p.cut()
+		p.down()
 	})
 	return p
 }
 
-func (p *proxy) address() string { return p.listener.Addr().String() }
+// up listens; from down on connections are refused by the kernel.
+func (p *proxy) up(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.set(func() { p.listener = l })
+	go p.accept(l) // ends with the listener
+}
+
+func (p *proxy) down() {
+	p.set(func() {
+		if p.listener != nil {
+			p.listener.Close()
+		}
+		p.listener = nil
+	})
+	p.cut()
+}
 
 // set changes how it behaves from now on.
 func (p *proxy) set(change func()) {
@@ -101,13 +114,12 @@ func (p *proxy) silence() {
 	}
 }
 
-func (p *proxy) accept() {
+func (p *proxy) accept(l net.Listener) {
 	for {
-		client, err := p.listener.Accept()
+		client, err := l.Accept()
 		if err != nil {
 			return
 		}
-		p.accepted.Add(1)
 		p.mu.Lock()
 		refuse, dead := p.refuse, p.mute
 		p.mu.Unlock()

@@ -81,7 +81,7 @@ func TestRights(t *testing.T) {
 		return err
 	})
 	p := newProxy(t, c.server(t, 0))
-	a := c.newAgent(t, settings{server: p.address(), key: "green"})
+	a := c.newAgent(t, settings{server: p.address, key: "green"})
 	a.write(t, "token", string(secret.Data["token"]))
 	a.write(t, "ca.crt", string(secret.Data["ca.crt"]))
 
