@@ -164,7 +164,7 @@ func TestTwoAgents(t *testing.T) {
 	const ns = "twins"
 	pods := c.web(t, ns, ns, 12, 7000)
 	var b strings.Builder
-	b.WriteString("config:\n  192.0.2.10:\n")
+	fmt.Fprintf(&b, "labels: {example.org/lb: %s}\nconfig:\n  192.0.2.10:\n", ns)
 	for i := range 5 {
 		name := fmt.Sprintf("s%d", i)
 		c.service(t, ns, name, nil)

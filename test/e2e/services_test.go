@@ -90,6 +90,9 @@ func TestRollingUpdate(t *testing.T) {
 	if got := a.metric("lb_render_endpoints"); got != n {
 		t.Errorf("lb_render_endpoints is %v", got)
 	}
+	if fresh, stderr, code := a.cli("render", "haproxy/haproxy_cfg"); code != 0 || fresh != a.live(haproxy) {
+		t.Errorf("the file is not what a fresh render gives (exit code %d): %s\n%s", code, stderr, fresh)
+	}
 	// Each of the old ones drained before it was gone.
 	drained := map[string]bool{}
 	versions, err := filepath.Glob(filepath.Join(a.dir, "versions", haproxy+".*"))
@@ -161,7 +164,7 @@ func TestKindsOfServices(t *testing.T) {
 	t.Parallel()
 	const ns = "kinds"
 	c.createNamespace(t, ns)
-	c.node(t, ns, "203.0.113.20", nil)
+	c.node(t, ns, "203.0.113.20", map[string]string{"example.org/lb": ns})
 	both := corev1.IPFamilyPolicyRequireDualStack
 	c.service(t, ns, "dual", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &both })
 	c.service(t, ns, "headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
@@ -178,6 +181,7 @@ func TestKindsOfServices(t *testing.T) {
 		c.run(t, p)
 	}
 	c.config(t, ns, `
+labels: {example.org/lb: kinds} # the cluster has nodes of other tests, too
 config:
   192.0.2.20:
     80: {namespace: kinds, service: dual, portName: http}
@@ -217,7 +221,7 @@ func TestServiceMadeAnew(t *testing.T) {
 	pods := c.web(t, ns, ns, 3, 3000)
 	c.service(t, ns, "other", nil)
 	others := c.pods(t, ns, "other", 1, 3010, ns+"-0")
-	c.config(t, ns, "config: {192.0.2.10: {80: {namespace: anew, service: web, portName: http}, 81: {namespace: anew, service: other, portName: http}}}\n")
+	c.config(t, ns, "config: {192.0.2.10: {80: {namespace: anew, service: web, portName: http}, 81: {namespace: anew, service: other, portName: http}}}\nlabels: {example.org/lb: anew}\n")
 	a := c.startAgent(t, settings{key: ns})
 	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, append(slices.Clone(pods), others...)...)...) })
 	if err := c.client.CoreV1().Services(ns).Delete(background, "web", metav1.DeleteOptions{}); err != nil {
