@@ -15,9 +15,9 @@ until_true() {
     n=0
     until "$@"; do
         n=$((n + 1))
-        if [ "$n" -gt 600 ]; then
-            echo "demo: timed out waiting for: $*" >&2
-            cat out/agent.log out/cluster.log >&2 2>/dev/null || true
+        if [ "$n" -gt 600 ] || { [ -n "${cluster:-}" ] && ! kill -0 "$cluster" 2>/dev/null; }; then
+            echo "demo: waited in vain for: $*" >&2
+            tail -n 20 out/agent.log out/cluster.log out/cluster/*.log >&2 2>/dev/null || true
             exit 1
         fi
         sleep 0.1
@@ -33,6 +33,8 @@ cp -R examples/haproxy/manifests out/manifests
 agent='' cluster='' cluster_flags=''
 ended() { for p in $agent $cluster; do kill "$p" 2>/dev/null && wait "$p" || true; done; }
 trap ended EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 if [ "${CLUSTER:-}" = real ]; then
     say "0. Start etcd, kube-apiserver and kube-controller-manager (logs: out/cluster), and apply the manifests."
     bin/controlplane init --port 26000 out/cluster
@@ -80,7 +82,7 @@ run cat out/reload.log
 [ "$(reloads)" -eq 2 ] || { echo "demo: $(reloads) reloads, not 2" >&2; exit 1; }
 
 if [ -n "${DEMO_KEEP:-}" ]; then
-    trap - EXIT
+    trap - EXIT INT TERM HUP
     say "The agent goes on (pid $agent, log out/agent.log). Edit out/manifests and watch:"
     echo "    tail -f out/agent.log          what it does"
     echo "    $bin diff -c $config $cluster_flags"

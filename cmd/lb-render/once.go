@@ -93,9 +93,10 @@ func (p *program) open(ctx context.Context, f *onceFlags, readOnly bool) (*once,
 }
 
 // sync waits until the cluster was read. Where that takes long it says what
-// for; a refusal ends the wait, since it would be the same later.
+// for. A refusal that is there at two looks, three seconds apart, ends the wait: an API
+// server that has just started refuses at first what it allows later, but not for long.
 func (o *once) sync(p *program) error {
-	for told := false; ; told = true {
+	for told, refusals := false, 0; ; told = true {
 		soon, cancel := context.WithTimeout(o.ctx, 3*time.Second)
 		err := o.watcher.Sync(soon)
 		cancel()
@@ -103,7 +104,9 @@ func (o *once) sync(p *program) error {
 			return err
 		}
 		status := o.watcher.Status()
-		if status.Refused() {
+		if !status.Refused() {
+			refusals = 0
+		} else if refusals++; refusals == 2 {
 			return fmt.Errorf("reading the cluster: %s", status.Waiting())
 		}
 		if !told {

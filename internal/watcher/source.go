@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -44,10 +46,11 @@ type apiSource struct {
 	core, discovery     rest.Interface
 	cmNamespace, cmName string
 	node                string // limits pods; "" does not
+	done                func() // closes connections that are idle
 }
 
 // newAPISource connects to nothing yet; it fails for a kubeconfig that cannot be read.
-func newAPISource(ctx context.Context, kubeConfigFile, cmNamespace, cmName string, o options) (*apiSource, error) {
+func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSource, error) {
 	var config *rest.Config
 	var err error
 	if kubeConfigFile == "" {
@@ -69,16 +72,17 @@ func newAPISource(ctx context.Context, kubeConfigFile, cmNamespace, cmName strin
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	httpClient, err := newHTTPClient(ctx, config)
+	rt, done, err := newTransport(config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the client for %s: %w", config.Host, err)
 	}
+	httpClient := &http.Client{Transport: rt}
 	client := func(gv schema.GroupVersion, path string) (rest.Interface, error) {
 		c := rest.CopyConfig(config)
 		c.GroupVersion, c.APIPath = &gv, path
 		return rest.RESTClientForConfigAndClient(c, httpClient)
 	}
-	s := &apiSource{cmNamespace: cmNamespace, cmName: cmName}
+	s := &apiSource{cmNamespace: cmNamespace, cmName: cmName, done: done}
 	if o.pods == PodsNode {
 		s.node = o.node
 	}
@@ -138,6 +142,12 @@ type reporting struct {
 	cache.ListerWatcherWithContext
 	plain  cache.ListerWatcher
 	report func(error)
+	// told is the newest error of a list or watch, which the reflector gives out once more.
+	told *atomic.Pointer[error]
+}
+
+func newReporting(lw cache.ListerWatcher, report func(error)) reporting {
+	return reporting{cache.ToListerWatcherWithContext(lw), lw, report, &atomic.Pointer[error]{}}
 }
 
 func (r reporting) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -149,24 +159,73 @@ func (r reporting) Watch(o metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	defer r.overdue()()
 	c := &call{report: r.report}
+	defer overdue(c)()
 	list, err := r.ListerWatcherWithContext.ListWithContext(c.in(ctx), o)
-	r.report(err)
+	if _, failed := c.returned(); err == nil || !failed {
+		r.report(err)
+	}
+	r.told.Store(&err)
 	return list, err
 }
 
 func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	defer r.overdue()()
 	c := &call{report: r.report, watch: true}
+	defer overdue(c)()
 	w, err := r.ListerWatcherWithContext.WatchWithContext(c.in(ctx), o)
+	met, failed := c.returned()
+	r.told.Store(&err)
 	switch {
-	case o.SendInitialEvents != nil && apierrors.IsInvalid(err):
-		// an older server, which cannot stream a list; the reflector lists instead
-	case err != nil || !c.hasMet():
-		r.report(err)
+	case err != nil:
+		c.close()
+		// An older server cannot stream a list; the reflector lists instead.
+		if !failed && (o.SendInitialEvents == nil || !apierrors.IsInvalid(err)) {
+			r.report(err)
+		}
+		return nil, err
+	case !met:
+		r.report(nil)
 	} // else the transport tells how it goes
-	return w, err
+	return tellErrors(w, func(err error) {
+		if !c.isCut() { // which the transport told already
+			r.report(err)
+		}
+	}), nil
+}
+
+// errorsTold passes a watch on, and tells of the errors that come as events.
+type errorsTold struct {
+	watch.Interface
+	out  chan watch.Event
+	stop context.CancelFunc
+}
+
+func tellErrors(w watch.Interface, tell func(error)) watch.Interface {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &errorsTold{Interface: w, out: make(chan watch.Event), stop: cancel}
+	go func() { // ends with the watch, or when it is stopped
+		defer close(t.out)
+		for e := range w.ResultChan() {
+			if e.Type == watch.Error {
+				tell(apierrors.FromObject(e.Object))
+			}
+			select {
+			case t.out <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return t
+}
+
+// ResultChan implements watch.Interface.
+func (t *errorsTold) ResultChan() <-chan watch.Event { return t.out }
+
+// Stop implements watch.Interface.
+func (t *errorsTold) Stop() {
+	t.Interface.Stop()
+	t.stop()
 }
 
 // patience is how long an answer may take before its absence is reported. It
@@ -175,8 +234,8 @@ const patience = 10 * time.Second
 
 // overdue reports a server that accepts connections and does not answer, as
 // one that hangs does. The returned function ends the wait.
-func (r reporting) overdue() (answered func()) {
-	t := time.AfterFunc(patience, func() { r.report(fmt.Errorf("no answer for %s", patience)) })
+func overdue(c *call) (answered func()) {
+	t := time.AfterFunc(patience, func() { c.overdue(fmt.Errorf("no answer for %s", patience)) })
 	return func() { t.Stop() }
 }
 
@@ -201,14 +260,13 @@ func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWa
 	// What the reflector says we report ourselves, once; its own words are for debugging.
 	logger := logr.FromSlogHandler(debugOnly{w.logger.With("resource", resource).Handler()})
 	ctx = logr.NewContext(ctx, logger)
-	r := cache.NewReflectorWithOptions(
-		reporting{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), plain: lw, report: report},
-		example, into, cache.ReflectorOptions{Name: resource, Logger: &logger, Backoff: reconnect()})
+	reporting := newReporting(lw, report)
+	r := cache.NewReflectorWithOptions(reporting, example, into, cache.ReflectorOptions{Name: resource, Logger: &logger, Backoff: reconnect()})
 	backoff := reconnect()
 	for ctx.Err() == nil {
 		started := time.Now()
 		err := r.ListAndWatchWithContext(ctx)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if told := reporting.told.Load(); err != nil && !errors.Is(err, io.EOF) && (told == nil || !errors.Is(err, *told)) {
 			report(err)
 		}
 		if time.Since(started) > time.Minute {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +93,8 @@ func (w *Watcher) noteEvent() {
 	w.status.LastEvent = time.Now()
 }
 
+var digits = regexp.MustCompile(`[0-9]+`)
+
 // reportResource notes how a list or watch went; nil is success. A failure is
 // logged when it is new, not each time it is met again, nor when two take turns.
 func (w *Watcher) reportResource(ctx context.Context, resource string, err error) {
@@ -113,8 +115,10 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 		if was.Err == nil {
 			now.Since = time.Now()
 		}
-		if isNew = len(was.logged) < 20 && !slices.Contains(was.logged, now.Err.Error()); isNew {
-			now.logged = append(slices.Clone(was.logged), now.Err.Error())
+		// Ports, times and numbers of streams differ each time.
+		text := digits.ReplaceAllString(now.Err.Error(), "#")
+		if isNew = !slices.Contains(was.logged, text); isNew {
+			now.logged = append(slices.Clone(was.logged[max(0, len(was.logged)-20):]), text)
 		}
 	}
 	w.status.Resources[resource] = now
@@ -135,7 +139,6 @@ func (w *Watcher) reportResource(ctx context.Context, resource string, err error
 func explain(resource string, err error) error {
 	var status *apierrors.StatusError
 	var request *url.Error
-	var op *net.OpError
 	switch {
 	case errors.As(err, &status):
 		err = status
@@ -145,11 +148,6 @@ func explain(resource string, err error) error {
 			host = u.Scheme + "://" + u.Host
 		}
 		err = fmt.Errorf("%s: %w", host, request.Err)
-	}
-	if status == nil && errors.As(err, &op) && op.Addr != nil && op.Source != nil {
-		// Its text has the port of our end in it.
-		text, was := err.Error(), op.Error()
-		err = fmt.Errorf("%s%s %s: %w", strings.TrimSuffix(text, was), op.Op, op.Addr, op.Err)
 	}
 	switch {
 	case apierrors.IsForbidden(err):

@@ -1,13 +1,14 @@
 package watcher
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -38,7 +40,7 @@ func clientOf(t *testing.T, s *httptest.Server) (source *apiSource, tokenFile st
 	if got := CredentialFiles(path); len(got) != 1 || got[0] != filepath.Join(dir, "ca.crt") {
 		t.Errorf("credential files: %q", got)
 	}
-	source, err := newAPISource(t.Context(), path, "ns", "cm", options{})
+	source, err := newAPISource(path, "ns", "cm", options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +51,7 @@ func clientOf(t *testing.T, s *httptest.Server) (source *apiSource, tokenFile st
 func watchOnce(t *testing.T, source *apiSource) (reports <-chan error, stop func()) {
 	t.Helper()
 	ch := make(chan error, 100)
-	lw := source.ListerWatcher(Services)
-	r := reporting{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), plain: lw, report: func(err error) { ch <- err }}
+	r := newReporting(source.ListerWatcher(Services), func(err error) { ch <- err })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { // ends with ctx
@@ -109,6 +110,8 @@ func TestWatchIsReported(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
 	}
+	var server *httptest.Server
+	var cut atomic.Bool
 	abort := func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
 		name   string
@@ -122,6 +125,28 @@ func TestWatchIsReported(t *testing.T) {
 			w.Header().Set("Retry-After", "1") // client-go then tries again by itself
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, []string{"503 Service Unavailable"}},
+		{"not Kubernetes", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, []string{"text/html"}},
+		{"refused after a cut", func(w http.ResponseWriter, r *http.Request) {
+			if cut.CompareAndSwap(false, true) {
+				server.CloseClientConnections() // which client-go answers by trying again itself
+				<-r.Context().Done()
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+		}, []string{"https://127.0.0.1", "no"}},
+		{"an error in the stream", func(w http.ResponseWriter, r *http.Request) {
+			header(w)
+			_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"out of order"}}`+"\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, []string{"", "out of order"}},
 		{"silent", func(w http.ResponseWriter, r *http.Request) { header(w); <-r.Context().Done() }, []string{""}},
 		{"an event, then cut", func(w http.ResponseWriter, r *http.Request) {
 			header(w)
@@ -132,6 +157,7 @@ func TestWatchIsReported(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r) })
+			server = s
 			source, _ := clientOf(t, s)
 			started := time.Now()
 			reports, stop := watchOnce(t, source)
@@ -149,11 +175,17 @@ func TestWatchIsReported(t *testing.T) {
 	}
 }
 
-// TestTokenIsReadForEachRequest: a token that was renewed is used at once, and a missing one is named.
+// TestTokenIsReadForEachRequest: a token that was renewed is used at once; one
+// that is being written is waited for with the last; and a missing one is named.
 func TestTokenIsReadForEachRequest(t *testing.T) {
-	var got atomic.Value
+	var got, valid atomic.Value
+	valid.Store("")
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r.Header.Get("Authorization"))
+		if v := valid.Load().(string); v != "" && got.Load() != "Bearer "+v {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"ServiceList","apiVersion":"v1","metadata":{},"items":[]}`)
 	})
@@ -177,6 +209,13 @@ func TestTokenIsReadForEachRequest(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := list(); err != nil || got.Load() != "Bearer two" {
+		t.Errorf("an empty file: sent %q, %v", got.Load(), err)
+	}
+	valid.Store("three")
+	if err := list(); !apierrors.IsUnauthorized(err) {
+		t.Errorf("an old token: %v", err)
+	}
 	if err := list(); err == nil || !strings.Contains(err.Error(), file+" is empty") {
 		t.Errorf("an empty token: %v", err)
 	}
@@ -188,15 +227,23 @@ func TestTokenIsReadForEachRequest(t *testing.T) {
 	}
 }
 
-// TestSameFailureReadsTheSame: the port of our end of a connection is another one each time.
-func TestSameFailureReadsTheSame(t *testing.T) {
-	reset := func(port int) error {
-		return fmt.Errorf("https://192.0.2.1:6443: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 9), Port: port},
-			Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 6443}, Err: errors.New("connection reset by peer")})
+// TestFailuresAreLoggedOnce: ports, times and numbers of streams in them differ
+// each time, and two failures may take turns.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	w := &Watcher{logger: logger, statusLog: logger, metrics: NewWatcherMetrics("test", "test"), status: Status{Resources: map[string]ResourceStatus{}}}
+	for i := range 50 {
+		w.reportResource(t.Context(), Services, fmt.Errorf("read tcp 192.0.2.9:%d->192.0.2.1:6443: connection reset by peer", 40000+i))
+		w.reportResource(t.Context(), Services, fmt.Errorf("stream error: stream ID %d; INTERNAL_ERROR", i))
 	}
-	one, two := explain(Services, reset(1)), explain(Services, reset(2))
-	if one.Error() != two.Error() || one.Error() != "https://192.0.2.1:6443: read 192.0.2.1:6443: connection reset by peer" {
-		t.Errorf("%v\n%v", one, two)
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+		t.Errorf("two failures were logged %d times:\n%s", n, log.String())
+	}
+	w.reportResource(t.Context(), Services, nil)
+	w.reportResource(t.Context(), Services, errors.New("stream error: stream ID 99; INTERNAL_ERROR"))
+	if n := strings.Count(log.String(), "level=WARN"); n != 3 {
+		t.Errorf("a failure after a success was not logged:\n%s", log.String())
 	}
 }
 
@@ -217,7 +264,7 @@ func TestCredentialPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := newAPISource(t.Context(), path, "ns", "cm", options{})
+	source, err := newAPISource(path, "ns", "cm", options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,10 +151,15 @@ func NewWatcher(ctx context.Context, kubeConfigFile, cmNamespace, cmName, config
 	}
 	source := w.opts.source
 	if source == nil {
-		var err error
-		if source, err = newAPISource(ctx, kubeConfigFile, cmNamespace, cmName, w.opts); err != nil {
+		api, err := newAPISource(kubeConfigFile, cmNamespace, cmName, w.opts)
+		if err != nil {
 			return nil, err
 		}
+		context.AfterFunc(ctx, func() {
+			w.group.Wait() // a connection is idle when the last watch has ended
+			api.done()
+		})
+		source = api
 	}
 	w.loadLastValid()
 	w.status.Resources = map[string]ResourceStatus{}

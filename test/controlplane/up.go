@@ -52,7 +52,7 @@ func up(dir string) error {
 		defer log.Close()
 		c := exec.Command(filepath.Join(dir, name))
 		c.Stdout, c.Stderr = log, log
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us
+		c.SysProcAttr = child()
 		if err := c.Start(); err != nil {
 			return err
 		}

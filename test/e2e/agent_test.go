@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -232,7 +233,8 @@ func (a *agent) waitReady(t *testing.T) {
 	eventually(t, 30*time.Second, a.isReady)
 }
 
-// metric is the value of a series, as it is written on /metrics; 0 if it is not there.
+// metric is the value of a series, as it is written on /metrics. If it is not
+// there it is no number, which is equal to none.
 func (a *agent) metric(series string) float64 {
 	_, body := a.get("/metrics")
 	for line := range strings.Lines(body) {
@@ -241,7 +243,7 @@ func (a *agent) metric(series string) float64 {
 			return v
 		}
 	}
-	return 0
+	return math.NaN()
 }
 
 type reload struct{ file, hash string }
@@ -325,8 +327,8 @@ func (a *agent) settled() error {
 // render gives, and everything that tells of it says so.
 func (a *agent) inOrder(t *testing.T) {
 	t.Helper()
-	eventually(t, healLimit, a.settled)
-	eventually(t, healLimit, a.isReady)
+	eventually(t, soon, a.settled)
+	eventually(t, soon, a.isReady)
 	a.noUselessReload(t)
 	for _, file := range outputs {
 		name, _, _ := strings.Cut(file, ".")

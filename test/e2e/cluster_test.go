@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -115,37 +116,50 @@ var ports struct {
 }
 
 // nextPorts reserves n ports, below those that the kernel gives to connections.
+// The first is free.
 func nextPorts(n int) int {
 	ports.Lock()
 	defer ports.Unlock()
 	if ports.next == 0 {
-		ports.next = 20000 + os.Getpid()%100*100
+		ports.next = 20000 + os.Getpid()%30*400
 	}
-	first := ports.next
-	ports.next += n
-	return first
+	for {
+		first := ports.next
+		ports.next += n
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", first)); err == nil {
+			l.Close()
+			return first
+		}
+	}
 }
 
 // newCluster starts one, ready and with the shipped rights in it.
 func newCluster(t testing.TB, servers int) *cluster {
 	t.Helper()
-	c := startCluster(t, servers)
+	c := makeCluster(t)
 	t.Cleanup(func() {
 		c.stop()
 		if t.Failed() {
-			c.keepLogs(t)
+			c.showLogs(t)
 		}
+		_ = os.RemoveAll(c.dir)
 	})
+	c.startAll(t, servers)
 	return c
 }
 
-func startCluster(t testing.TB, servers int) *cluster {
+func makeCluster(t testing.TB) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lb-render-cluster")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{dir: dir, procs: map[string]*process{}}
+	return &cluster{dir: dir, procs: map[string]*process{}}
+}
+
+func (c *cluster) startAll(t testing.TB, servers int) {
+	t.Helper()
+	dir := c.dir
 	c.tool(t, "init", "--apiservers", fmt.Sprint(servers), "--port", fmt.Sprint(nextPorts(10)), dir)
 	names := []string{"etcd"}
 	for i := range servers {
@@ -171,7 +185,6 @@ func startCluster(t testing.TB, servers int) *cluster {
 	c.procs["controller-manager"].start(t)
 	c.createNamespace(t, cmNamespace)
 	c.apply(t, filepath.Join("..", "..", "examples", "kubernetes", "rbac.yaml"))
-	return c
 }
 
 func (c *cluster) stop() {
@@ -180,11 +193,10 @@ func (c *cluster) stop() {
 			p.stop(syscall.SIGKILL)
 		}
 	}
-	_ = os.RemoveAll(filepath.Join(c.dir, "etcd-data"))
 }
 
-// keepLogs says where the logs of a failed test are.
-func (c *cluster) keepLogs(t testing.TB) {
+// showLogs prints the ends of the logs.
+func (c *cluster) showLogs(t testing.TB) {
 	for name := range c.procs {
 		data, err := os.ReadFile(filepath.Join(c.dir, name+".log"))
 		if err == nil {
@@ -251,7 +263,7 @@ func (c *cluster) waitReady(t testing.TB, i int, limit time.Duration) {
 			return
 		}
 		if time.Now().After(end) {
-			c.keepLogs(t)
+			c.showLogs(t)
 			t.Fatal(err)
 		}
 	}
@@ -301,7 +313,8 @@ func sharedCluster(t *testing.T) *cluster {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.cluster == nil {
-		shared.cluster = startCluster(t, 1)
+		shared.cluster = makeCluster(t)
+		shared.cluster.startAll(t, 1)
 	}
 	return shared.cluster
 }

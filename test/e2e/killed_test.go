@@ -17,18 +17,12 @@ import (
 // Then every pod is ready again.
 func (c *cluster) churn(t *testing.T, pods []pod, rate int) (stop func() int) {
 	t.Helper()
-	done := make(chan struct{})
-	var all sync.WaitGroup
+	done, ended := make(chan struct{}), make(chan struct{})
 	n := 0
 	next := make(chan int)
-	for range 8 {
-		all.Go(func() {
-			for i := range next {
-				c.setReady(t, pods[i%len(pods)], i/len(pods)%2 == 1)
-			}
-		})
-	}
-	all.Go(func() { // ends with done
+	failed := workers(next, func(i int) error { return c.setReady(pods[i%len(pods)], i/len(pods)%2 == 1) })
+	go func() { // ends with done
+		defer close(ended)
 		defer close(next)
 		tick := time.NewTicker(time.Second / time.Duration(rate))
 		defer tick.Stop()
@@ -40,13 +34,48 @@ func (c *cluster) churn(t *testing.T, pods []pod, rate int) (stop func() int) {
 				next <- n
 			}
 		}
-	})
-	return func() int {
+	}()
+	end := sync.OnceValue(func() error {
 		close(done)
-		all.Wait()
-		inParallel(len(pods), func(i int) { c.setReady(t, pods[i], true) })
+		<-ended
+		return failed()
+	})
+	t.Cleanup(func() { _ = end() })
+	return func() int {
+		t.Helper()
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		inParallel(t, len(pods), func(i int) error { return c.setReady(pods[i], true) })
 		return n
 	}
+}
+
+// look calls do again and again, until the returned function is called or the
+// test ends. The first error fails the test.
+func look(t *testing.T, pause time.Duration, do func() error) (stop func()) {
+	t.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with done
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(pause):
+			}
+			if err := do(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(done)
+		<-ended
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // whole is what a file ends with, in tests that look for half-written ones.
@@ -97,25 +126,16 @@ func TestKilled(t *testing.T) {
 	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
 	stop := c.churn(t, pods[:6], 20) // two stay, so that there is always somebody
 
-	watching, stopped := make(chan struct{}), make(chan struct{})
 	looks := 0
-	go func() { // ends with watching
-		defer close(stopped)
-		for {
-			select {
-			case <-watching:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			looks++
-			for _, f := range outputs {
-				if got := a.live(f); !strings.HasSuffix(got, whole) {
-					t.Errorf("%s is not whole:\n%s", f, tail(got, 10))
-					return
-				}
+	stopLooking := look(t, time.Millisecond, func() error {
+		looks++
+		for _, f := range outputs {
+			if got := a.live(f); !strings.HasSuffix(got, whole) {
+				return fmt.Errorf("%s is not whole:\n%s", f, tail(got, 10))
 			}
 		}
-	}()
+		return nil
+	})
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -135,8 +155,7 @@ func TestKilled(t *testing.T) {
 	c.waitSlices(t, ns, "web", len(pods))
 	took := eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
 	eventually(t, healLimit, a.settled)
-	close(watching)
-	<-stopped
+	stopLooking()
 	last := map[string]string{}
 	for _, r := range a.reloads() {
 		last[r.file] = r.hash

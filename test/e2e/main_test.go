@@ -76,15 +76,18 @@ func eventually(t *testing.T, limit time.Duration, do func() error) time.Duratio
 	for {
 		err := do()
 		took := time.Since(started)
+		if took > limit {
+			t.Fatalf("after %s, which is more than %s: %v", took.Round(time.Millisecond), limit, err)
+		}
 		if err == nil {
 			return took
-		}
-		if took > limit {
-			t.Fatalf("after %s: %v", took.Round(time.Millisecond), err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// soon is for what no promise is about: it comes, but this machine may be busy.
+const soon = 30 * time.Second
 
 // during holds that do stays content for d.
 func during(t *testing.T, d time.Duration, do func() error) {

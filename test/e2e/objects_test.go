@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,8 +126,7 @@ type pod struct {
 }
 
 // run creates the pod and lets it run and be ready, as scheduler and kubelet would.
-func (c *cluster) run(t testing.TB, p pod) {
-	t.Helper()
+func (c *cluster) run(p pod) error {
 	grace := int64(30)
 	_, err := c.client.CoreV1().Pods(p.namespace).Create(background, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, Labels: map[string]string{"app": p.app}},
@@ -134,14 +134,13 @@ func (c *cluster) run(t testing.TB, p pod) {
 			Containers: []corev1.Container{{Name: "c", Image: "example.org/app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 9090}}}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	c.setReady(t, p, true)
+	return c.setReady(p, true)
 }
 
 // setReady patches the pod's status as its kubelet would.
-func (c *cluster) setReady(t testing.TB, p pod, ready bool) {
-	t.Helper()
+func (c *cluster) setReady(p pod, ready bool) error {
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue
@@ -153,11 +152,10 @@ func (c *cluster) setReady(t testing.TB, p pod, ready bool) {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"phase": "Running", "podIP": p.ips[0], "podIPs": ips,
 		"conditions": []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}}})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if _, err := c.client.CoreV1().Pods(p.namespace).Patch(background, p.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.client.CoreV1().Pods(p.namespace).Patch(background, p.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 // terminate asks for the pod's end; it terminates until it is finished.
@@ -178,22 +176,41 @@ func (c *cluster) finish(t testing.TB, p pod) {
 	}
 }
 
-// inParallel calls do for 0 to n-1, eight at a time.
-func inParallel(n int, do func(i int)) {
-	var wg sync.WaitGroup
+// inParallel calls do for 0 to n-1, eight at a time, and fails the test if one of them fails.
+func inParallel(t testing.TB, n int, do func(i int) error) {
+	t.Helper()
 	next := make(chan int)
-	for range 8 {
-		wg.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
+	failed := workers(next, do)
 	for i := range n {
 		next <- i
 	}
 	close(next)
-	wg.Wait()
+	if err := failed(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workers call do for what comes on next, which they always take. The returned
+// function waits until next is closed and all is done, for the first error.
+func workers(next <-chan int, do func(i int) error) (wait func() error) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for range 8 {
+		wg.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					mu.Lock()
+					first = cmp.Or(first, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	return func() error {
+		wg.Wait()
+		return first
+	}
 }
 
 // address is the i-th of 198.18.0.0/15, which is there for tests (RFC 2544).
@@ -205,9 +222,9 @@ func address(i int) string {
 func (c *cluster) pods(t *testing.T, namespace, app string, n, first int, nodes ...string) []pod {
 	t.Helper()
 	all := make([]pod, n)
-	inParallel(n, func(i int) {
+	inParallel(t, n, func(i int) error {
 		all[i] = pod{namespace: namespace, app: app, name: fmt.Sprintf("%s-%d", app, first+i), node: nodes[i%len(nodes)], ips: []string{address(first + i)}}
-		c.run(t, all[i])
+		return c.run(all[i])
 	})
 	return all
 }

@@ -36,30 +36,18 @@ func TestRollingUpdate(t *testing.T) {
 	}
 	// The file is looked at all the time: at every moment a server that gets
 	// connections is one that is there.
-	watching, stopped := make(chan struct{}), make(chan struct{})
 	looks := 0
-	go func() { // ends with watching
-		defer close(stopped)
-		for {
-			select {
-			case <-watching:
-				return
-			case <-time.After(2 * time.Millisecond):
+	stopLooking := look(t, 2*time.Millisecond, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		looks++
+		for _, s := range servers(a.live(haproxy)) {
+			if ip, weight, _ := strings.Cut(s, " "); weight != "0" && alive[ip] {
+				return nil
 			}
-			mu.Lock()
-			ok := false
-			for _, s := range servers(a.live(haproxy)) {
-				ip, weight, _ := strings.Cut(s, " ")
-				ok = ok || weight != "0" && alive[ip]
-			}
-			if looks++; !ok {
-				t.Errorf("only dead pods are served:\n%s", strings.Join(servers(a.live(haproxy)), "\n"))
-				mu.Unlock()
-				return
-			}
-			mu.Unlock()
 		}
-	}()
+		return fmt.Errorf("only dead pods are served:\n%s", strings.Join(servers(a.live(haproxy)), "\n"))
+	})
 	var young []pod
 	for i := 0; i < n; i += step {
 		fresh := c.pods(t, ns, "web", step, 1100+i, ns+"-0", ns+"-1")
@@ -84,8 +72,7 @@ func TestRollingUpdate(t *testing.T) {
 		}
 	}
 	took := eventually(t, 10*time.Second, func() error { return a.serves(weighted(1, young...)...) })
-	close(watching)
-	<-stopped
+	stopLooking()
 	figure(t, "rolling update of %d pods: right %s after the last pod's end; the file was looked at %d times; %d reloads", n, took.Round(time.Millisecond), looks, a.reloadsOf(haproxy))
 	if got := a.metric("lb_render_endpoints"); got != n {
 		t.Errorf("lb_render_endpoints is %v", got)
@@ -178,7 +165,9 @@ func TestKindsOfServices(t *testing.T) {
 		if app == "dual" {
 			p.ips = append(p.ips, "2001:db8:1::1")
 		}
-		c.run(t, p)
+		if err := c.run(p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.config(t, ns, `
 labels: {example.org/lb: kinds} # the cluster has nodes of other tests, too
