@@ -30,7 +30,7 @@ unit:
 # The binary against a real control plane (test/e2e). Some of the tests wait more
 # than they work, so there may be more of them at once than cores.
 e2e: controlplane
-	cd test/e2e && $(GO) test -race -count=1 -timeout 40m -parallel 3 ./...
+	cd test/e2e && $(GO) test -race -count=1 -timeout 40m -parallel 2 ./...
 
 # etcd, kube-apiserver and kube-controller-manager in one binary, from Go modules.
 controlplane: bin/controlplane

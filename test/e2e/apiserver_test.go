@@ -36,8 +36,8 @@ func newOutage(t *testing.T, change ...func(*settings)) *outage {
 		c(&s)
 	}
 	o.a = o.startAgent(t, s)
-	eventually(t, 30*time.Second, o.right)
-	eventually(t, 10*time.Second, o.a.isReady)
+	eventually(t, soon, o.right)
+	eventually(t, soon, o.a.isReady)
 	return o
 }
 
@@ -191,7 +191,7 @@ func TestNetwork(t *testing.T) {
 	o.p.set(func() { o.p.delay = 300 * time.Millisecond })
 	o.p.cut()
 	o.change()
-	took = eventually(t, 20*time.Second, o.right)
+	took = eventually(t, soon, o.right)
 	o.change()
 	again := eventually(t, healLimit, o.right)
 	o.p.set(func() { o.p.delay = 0 })
@@ -322,7 +322,7 @@ func TestSlowList(t *testing.T) {
 		all = append(all, slow{resource, front, a})
 	}
 	for _, s := range all {
-		asked := eventually(t, 30*time.Second, func() error {
+		asked := eventually(t, soon, func() error {
 			if s.front.asked.Load() == 0 {
 				return fmt.Errorf("nobody lists %s", s.resource)
 			}

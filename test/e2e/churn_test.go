@@ -130,8 +130,8 @@ func TestChurn(t *testing.T) {
 	}
 	c.config(t, ns, document.String())
 	a := c.startAgent(t, settings{key: ns, binary: plainBinary, minInterval: minInterval})
-	eventually(t, 30*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
-	eventually(t, 30*time.Second, a.settled)
+	eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, soon, a.settled)
 	// Neighbours in the list are of different services.
 	var mixed []pod
 	for i := range each {
@@ -198,8 +198,8 @@ func TestChurn(t *testing.T) {
 	for i := range apps {
 		c.waitSlices(t, ns, fmt.Sprintf("app%d", i), each)
 	}
-	eventually(t, healLimit, func() error { return a.serves(weighted(1, pods...)...) })
-	eventually(t, healLimit, a.settled)
+	eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, soon, a.settled)
 	w.Stop()
 	close(quit)
 	watchers.Wait()

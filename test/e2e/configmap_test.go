@@ -20,19 +20,19 @@ func TestConfigMap(t *testing.T) {
 	c := newCluster(t, 1)
 	pods := c.web(t, "shop", "green", 2, 1)
 	a := c.startAgent(t, settings{key: "green"})
-	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
 	a.waitReady(t)
 	next := 10
 	flows := func(what string) {
 		t.Helper()
 		next++
 		pods = append(pods, c.pods(t, "shop", "web", 1, next, "shop-0")...)
-		took := eventually(t, healLimit, func() error { return a.serves(weighted(1, pods...)...) })
+		took := eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
 		figure(t, "ConfigMap %s: a new pod is served after %s", what, took.Round(time.Millisecond))
 	}
 	invalid := func(words ...string) {
 		t.Helper()
-		eventually(t, healLimit, func() error { return a.isRed(words...) })
+		eventually(t, soon, func() error { return a.isRed(words...) })
 		if v := a.metric("lb_render_config_valid"); v != 0 {
 			t.Errorf("lb_render_config_valid is %v", v)
 		}
@@ -42,7 +42,7 @@ func TestConfigMap(t *testing.T) {
 	}
 	valid := func() {
 		t.Helper()
-		eventually(t, healLimit, a.isReady)
+		eventually(t, soon, a.isReady)
 		if v := a.metric("lb_render_config_valid"); v != 1 {
 			t.Errorf("lb_render_config_valid is %v", v)
 		}
@@ -61,14 +61,14 @@ func TestConfigMap(t *testing.T) {
 
 	// One entry is bad, the other new: the good one takes effect, the bad one stays as it was.
 	c.config(t, "green", "config: {192.0.2.10: {80: {namespace: shop, service: web, portName: \"not a port name!\"}, 8080: {namespace: shop, service: web, portName: http}}}\n")
-	eventually(t, healLimit, func() error {
+	eventually(t, soon, func() error {
 		return a.serves(append(weighted(1, pods...), weighted(1, pods...)...)...)
 	})
 	if got := a.metric(`lb_render_problems{reason="invalid"}`); got != 1 {
 		t.Errorf(`lb_render_problems{reason="invalid"} is %v`, got)
 	}
 	c.config(t, "green", webConfig("shop"))
-	eventually(t, healLimit, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
 
 	maps := c.client.CoreV1().ConfigMaps(cmNamespace)
 	if err := maps.Delete(background, cmName, metav1.DeleteOptions{}); err != nil {

@@ -73,7 +73,7 @@ func TestRights(t *testing.T) {
 	pods := c.web(t, "shop", "green", 3, 1)
 	c.apply(t, filepath.Join("..", "..", "examples", "kubernetes", "token.yaml"))
 	var secret *corev1.Secret
-	eventually(t, 20*time.Second, func() (err error) {
+	eventually(t, soon, func() (err error) {
 		secret, err = c.client.CoreV1().Secrets(cmNamespace).Get(background, "lb-render-token", metav1.GetOptions{})
 		if err == nil && (len(secret.Data["token"]) == 0 || len(secret.Data["ca.crt"]) == 0) {
 			err = fmt.Errorf("the secret is empty")
@@ -128,13 +128,13 @@ func TestRights(t *testing.T) {
 			t.Errorf("TERM: exit code %d", code)
 		}
 	})
-	eventually(t, 30*time.Second, func() error { return a.isRed("configmaps", "forbidden", "grant list and watch on configmaps") })
+	eventually(t, soon, func() error { return a.isRed("configmaps", "forbidden", "grant list and watch on configmaps") })
 	if got := a.live(haproxy); got != "" {
 		t.Errorf("something was written without the ConfigMap:\n%s", got)
 	}
 	c.setRules(t, false, here.Rules)
-	took := eventually(t, healLimit, func() error { return a.serves(weighted(1, pods...)...) })
-	eventually(t, healLimit, a.isReady)
+	took := eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
+	eventually(t, soon, a.isReady)
 	figure(t, "right on configmaps given after the start: served after %s", took.Round(time.Millisecond))
 
 	for i, r := range rules {
@@ -158,11 +158,11 @@ func TestRights(t *testing.T) {
 			t.Errorf("without %s: %v", r.resource, err)
 		}
 		giveBack(r)
-		took := eventually(t, healLimit, a.isReady)
+		took := eventually(t, soon, a.isReady)
 		figure(t, "right on %s taken and given back: /readyz green after %s", r.resource, took.Round(time.Millisecond))
 		// And it sees what is new.
 		pods = append(pods, c.pods(t, "shop", "web", 1, 100+i, "shop-0")...)
-		eventually(t, healLimit, func() error { return a.serves(weighted(1, pods...)...) })
+		eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
 	}
 	if n := a.metric(`rdei_lb_kube_connect_err_count{endpoint="configmaps",lb="lb-render",seczone="green"}`); !(n > 0) {
 		t.Error("the failures were not counted")

@@ -27,7 +27,7 @@ func TestRollingUpdate(t *testing.T) {
 	const ns, n, step = "rolling", 20, 5
 	old := c.web(t, ns, ns, n, 1000)
 	a := c.startAgent(t, settings{key: ns})
-	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, old...)...) })
+	eventually(t, soon, func() error { return a.serves(weighted(1, old...)...) })
 
 	var mu sync.Mutex
 	alive := map[string]bool{}
@@ -71,7 +71,7 @@ func TestRollingUpdate(t *testing.T) {
 			c.finish(t, p)
 		}
 	}
-	took := eventually(t, 10*time.Second, func() error { return a.serves(weighted(1, young...)...) })
+	took := eventually(t, soon, func() error { return a.serves(weighted(1, young...)...) })
 	stopLooking()
 	figure(t, "rolling update of %d pods: right %s after the last pod's end; the file was looked at %d times; %d reloads", n, took.Round(time.Millisecond), looks, a.reloadsOf(haproxy))
 	if got := a.metric("lb_render_endpoints"); got != n {
@@ -125,7 +125,7 @@ func TestManyPods(t *testing.T) {
 	}
 	pods := c.pods(t, ns, "web", n, 10000, nodes...)
 	c.waitSlices(t, ns, "web", n)
-	took := eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, pods...)...) })
+	took := eventually(t, soon, func() error { return a.serves(weighted(1, pods...)...) })
 	slices, err := c.client.DiscoveryV1().EndpointSlices(ns).List(background, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -187,11 +187,11 @@ config6:
 `)
 	a := c.startAgent(t, settings{key: ns})
 	ip := func(i int) string { return address(2000 + i) }
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		return a.serves(ip(0)+":8080 1", "[2001:db8:1::1]:8080 1", ip(1)+":8080 1", ip(2)+":8080 1", ip(2)+":9090 1", ip(2)+":9090 1", ip(3)+":8082 1", ip(3)+":8082 1")
 	})
 	// HAProxy serves no UDP; IPVS does, from the nodes.
-	eventually(t, healLimit, func() error {
+	eventually(t, soon, func() error {
 		for _, want := range []string{"-A -u 192.0.2.20:53 -s wrr\n", "-a -u 192.0.2.20:53 -r 203.0.113.20:53 -g -w 1 -x 0 -y 0\n"} {
 			if !strings.Contains(a.live(ipvs), want) {
 				return fmt.Errorf("ipvs.rules lacks %s:\n%s", want, a.live(ipvs))
@@ -212,16 +212,16 @@ func TestServiceMadeAnew(t *testing.T) {
 	others := c.pods(t, ns, "other", 1, 3010, ns+"-0")
 	c.config(t, ns, "config: {192.0.2.10: {80: {namespace: anew, service: web, portName: http}, 81: {namespace: anew, service: other, portName: http}}}\nlabels: {example.org/lb: anew}\n")
 	a := c.startAgent(t, settings{key: ns})
-	eventually(t, 20*time.Second, func() error { return a.serves(weighted(1, append(slices.Clone(pods), others...)...)...) })
+	eventually(t, soon, func() error { return a.serves(weighted(1, append(slices.Clone(pods), others...)...)...) })
 	if err := c.client.CoreV1().Services(ns).Delete(background, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	took := eventually(t, healLimit, func() error { return a.serves(weighted(1, others...)...) })
+	took := eventually(t, soon, func() error { return a.serves(weighted(1, others...)...) })
 	if got := a.metric(`lb_render_problems{reason="no such service"}`); got != 1 {
 		t.Errorf(`lb_render_problems{reason="no such service"} is %v`, got)
 	}
 	c.service(t, ns, "web", nil)
-	again := eventually(t, healLimit, func() error { return a.serves(weighted(1, append(slices.Clone(pods), others...)...)...) })
+	again := eventually(t, soon, func() error { return a.serves(weighted(1, append(slices.Clone(pods), others...)...)...) })
 	if got := a.metric(`lb_render_problems{reason="no such service"}`); got != 0 {
 		t.Errorf(`lb_render_problems{reason="no such service"} is %v`, got)
 	}
@@ -265,13 +265,13 @@ func TestNodes(t *testing.T) {
 	}
 	see := func(what string, inStays, inLeaves []int) {
 		t.Helper()
-		took := eventually(t, healLimit, realServers(leaves, inLeaves...))
-		eventually(t, healLimit, realServers(stays, inStays...))
+		took := eventually(t, soon, realServers(leaves, inLeaves...))
+		eventually(t, soon, realServers(stays, inStays...))
 		figure(t, "node %s: seen after %s", what, took.Round(time.Millisecond))
 	}
 	all, without := []int{0, 1, 2}, []int{0, 2}
-	eventually(t, 20*time.Second, realServers(stays, all...))
-	eventually(t, 20*time.Second, realServers(leaves, all...))
+	eventually(t, soon, realServers(stays, all...))
+	eventually(t, soon, realServers(leaves, all...))
 
 	c.patchNode(t, "nodes-b", `{"spec":{"unschedulable":true}}`)
 	see("cordoned (with excludeCordoned)", all, without)
@@ -301,7 +301,7 @@ func TestNodes(t *testing.T) {
 	}
 	see("deleted", without, without)
 	make1(1)
-	eventually(t, healLimit, func() error {
+	eventually(t, soon, func() error {
 		if !strings.Contains(stays.live(ipvs), "-r 203.0.113.32:80 -g -w 2 ") {
 			return fmt.Errorf("the node is not back with its weight:\n%s", stays.live(ipvs))
 		}
