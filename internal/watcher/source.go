@@ -7,20 +7,18 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -74,6 +72,9 @@ func newAPISource(kubeConfigFile, cmNamespace, cmName string, o options) (*apiSo
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	rt, done, err := newTransport(config)
 	if err != nil {
+		if files := CredentialFiles(kubeConfigFile); len(files) > 0 {
+			err = fmt.Errorf("%w (certificates are read from %s)", err, strings.Join(files, ", "))
+		}
 		return nil, fmt.Errorf("preparing the client for %s: %w", config.Host, err)
 	}
 	httpClient := &http.Client{Transport: rt}
@@ -135,121 +136,10 @@ func (s *apiSource) ListerWatcher(resource string) cache.ListerWatcher {
 	return cache.NewListWatchFromClient(client, resource, namespace, selector)
 }
 
-// reporting tells how every list and watch of a resource went, so that status
-// and metrics know of a failure the moment it happens and of its end. What the
-// network does to them it hears from the transport.
-type reporting struct {
-	cache.ListerWatcherWithContext
-	plain  cache.ListerWatcher
-	report func(error)
-	// told is the newest error of a list or watch, which the reflector gives out once more.
-	told *atomic.Pointer[error]
-}
-
-func newReporting(lw cache.ListerWatcher, report func(error)) reporting {
-	return reporting{cache.ToListerWatcherWithContext(lw), lw, report, &atomic.Pointer[error]{}}
-}
-
-func (r reporting) List(o metav1.ListOptions) (runtime.Object, error) {
-	return r.ListWithContext(context.Background(), o)
-}
-
-func (r reporting) Watch(o metav1.ListOptions) (watch.Interface, error) {
-	return r.WatchWithContext(context.Background(), o)
-}
-
-func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	c := &call{report: r.report}
-	defer overdue(c)()
-	list, err := r.ListerWatcherWithContext.ListWithContext(c.in(ctx), o)
-	if _, failed := c.returned(); err == nil || !failed {
-		r.report(err)
-	}
-	r.told.Store(&err)
-	return list, err
-}
-
-func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	c := &call{report: r.report, watch: true}
-	defer overdue(c)()
-	w, err := r.ListerWatcherWithContext.WatchWithContext(c.in(ctx), o)
-	met, failed := c.returned()
-	r.told.Store(&err)
-	switch {
-	case err != nil:
-		c.close()
-		// An older server cannot stream a list; the reflector lists instead.
-		if !failed && (o.SendInitialEvents == nil || !apierrors.IsInvalid(err)) {
-			r.report(err)
-		}
-		return nil, err
-	case !met:
-		r.report(nil)
-	} // else the transport tells how it goes
-	return tellErrors(w, func(err error) {
-		if !c.isCut() { // which the transport told already
-			r.report(err)
-		}
-	}), nil
-}
-
-// errorsTold passes a watch on, and tells of the errors that come as events.
-type errorsTold struct {
-	watch.Interface
-	out  chan watch.Event
-	stop context.CancelFunc
-}
-
-func tellErrors(w watch.Interface, tell func(error)) watch.Interface {
-	ctx, cancel := context.WithCancel(context.Background())
-	t := &errorsTold{Interface: w, out: make(chan watch.Event), stop: cancel}
-	go func() { // ends with the watch, or when it is stopped
-		defer close(t.out)
-		for e := range w.ResultChan() {
-			if e.Type == watch.Error {
-				tell(apierrors.FromObject(e.Object))
-			}
-			select {
-			case t.out <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return t
-}
-
-// ResultChan implements watch.Interface.
-func (t *errorsTold) ResultChan() <-chan watch.Event { return t.out }
-
-// Stop implements watch.Interface.
-func (t *errorsTold) Stop() {
-	t.Interface.Stop()
-	t.stop()
-}
-
-// patience is how long an answer may take before its absence is reported. It
-// is no timeout: a large list may take longer, and is then reported to work.
-const patience = 10 * time.Second
-
-// overdue reports a server that accepts connections and does not answer, as
-// one that hangs does. The returned function ends the wait.
-func overdue(c *call) (answered func()) {
-	t := time.AfterFunc(patience, func() { c.overdue(fmt.Errorf("no answer for %s", patience)) })
-	return func() { t.Stop() }
-}
-
-// IsWatchListSemanticsUnSupported passes on what the list-watch beneath says of
-// itself; the reflector asks for it by this name.
-func (r reporting) IsWatchListSemanticsUnSupported() bool {
-	u, ok := r.plain.(interface{ IsWatchListSemanticsUnSupported() bool })
-	return ok && u.IsWatchListSemanticsUnSupported()
-}
-
 // reconnect is how long to wait before a list or watch is tried again: a
 // load balancer that stays behind for the half minute that client-go allows by
-// default is a load balancer with dead servers. With tlsTimeout, the longest that a try
-// can hang, it is the time after which a server that is back is heard again.
+// default is a load balancer with dead servers. With dialTimeout or tlsTimeout, which a
+// try may hang for, it is the time after which a server that is back is heard again.
 func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 20, Cap: 3 * time.Second}
 }

@@ -278,3 +278,17 @@ func TestCredentialPlugin(t *testing.T) {
 		t.Errorf("credential files: %q", files)
 	}
 }
+
+// TestBadCertificateIsNamed: by its file, since a kubeconfig may name three.
+func TestBadCertificateIsNamed(t *testing.T) {
+	s := newTLSServer(t, func(http.ResponseWriter, *http.Request) {})
+	_, token := clientOf(t, s)
+	dir := filepath.Dir(token)
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := newAPISource(filepath.Join(dir, "kubeconfig"), "ns", "cm", options{})
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "ca.crt")) || !strings.Contains(err.Error(), s.URL) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -4,7 +4,7 @@
 //
 // Data flow, in a straight line:
 //
-//	list-watches (source.go)  one reflector per resource, over our own client (transport.go), into
+//	list-watches (source.go)  one reflector per resource, over our own client (transport.go, reporting.go), into
 //	stores (store.go)         the only copy of each object, stripped; a change marks its service dirty
 //	builder (build.go)        gathers changes, brings the documented maps up to date,
 //	resolve (resolve.go …)    joins slices, selects endpoints and real servers,
