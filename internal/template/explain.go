@@ -133,6 +133,11 @@ func fieldsOf(name string, dot any) []string {
 				out = append(out, "."+f.Name)
 			}
 		}
+		for m := range reflect.PointerTo(t).Methods() { // one that takes nothing and returns one value is as good as a field
+			if m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
+				out = append(out, "."+m.Name)
+			}
+		}
 		slices.Sort(out)
 		return slices.Compact(out)
 	}

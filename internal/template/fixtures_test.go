@@ -78,16 +78,16 @@ func nasty() []string {
 func fixtures() []fixture {
 	web := func(l *types.Listener) {
 		l.Endpoints = []*types.Endpoint{endpoint("web-1", "198.51.100.1", 8080), endpoint("web-2", "198.51.100.2", 8080)}
-		l.RealServers = []*types.RealServer{realServer("203.0.113.1", 1), realServer("203.0.113.2", 1), realServer("203.0.113.3", 0)}
+		l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 1), realServer("203.0.113.2", 1), realServer("203.0.113.3", 0)})
 	}
 	web6 := func(l *types.Listener) {
 		l.Endpoints = []*types.Endpoint{endpoint("web-1", "2001:db8:1::1", 8080), endpoint("web-2", "2001:db8:1::2", 8080)}
-		l.RealServers = []*types.RealServer{realServer("2001:db8:2::1", 1), realServer("2001:db8:2::2", 1)}
+		l.SetRealServers(nil, []*types.RealServer{realServer("2001:db8:2::1", 1), realServer("2001:db8:2::2", 1)})
 	}
 	dns := func(l *types.Listener) {
 		l.Protocol, l.Namespace, l.Service, l.PortName = "UDP", "kube-system", "dns", "dns"
 		l.Endpoints = []*types.Endpoint{endpoint("dns-1", "198.51.100.53", 53)}
-		l.RealServers = []*types.RealServer{realServer("203.0.113.1", 1)}
+		l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 1)})
 	}
 	and := func(fs ...func(*types.Listener)) func(*types.Listener) {
 		return func(l *types.Listener) {
@@ -124,12 +124,12 @@ func fixtures() []fixture {
 			l.Endpoints, l.Draining = []*types.Endpoint{e}, []*types.Endpoint{d}
 			r := realServer("203.0.113.1", 1)
 			r.Node = s
-			l.RealServers = []*types.RealServer{r}
+			l.SetRealServers(nil, []*types.RealServer{r})
 		}))
 	}
 	thresholds := func(l *types.Listener) {
 		web(l)
-		for _, r := range l.RealServers {
+		for _, r := range l.RealServers() {
 			r.UThreshold, r.LThreshold = 1000, 500
 		}
 	}
@@ -148,18 +148,18 @@ func fixtures() []fixture {
 		{name: "udp", cc: cluster(listener("192.0.2.53", 53, func(l *types.Listener) {
 			l.Namespace, l.Service = "kube-system", "dns"
 			l.Endpoints = []*types.Endpoint{endpoint("dns-1", "198.51.100.53", 53)}
-			l.RealServers = []*types.RealServer{realServer("203.0.113.1", 1)}
+			l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 1)})
 		}), listener("192.0.2.53", 53, dns), listener("192.0.2.53", 5353, dns))},
 		{name: "udp-only", cc: cluster(listener("192.0.2.53", 53, dns))},
 		{name: "sctp", cc: cluster(listener("192.0.2.60", 36412, func(l *types.Listener) {
 			l.Protocol, l.Service, l.ForwardingMethod = "SCTP", "mme", "m"
-			l.RealServers = []*types.RealServer{realServer("203.0.113.1", 1)}
+			l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 1)})
 		}))},
 		{name: "draining", cc: cluster(listener("192.0.2.10", 80, and(web, func(l *types.Listener) {
 			l.Draining = []*types.Endpoint{draining("web-0", "198.51.100.9", 8080)}
 		})), listener("192.0.2.10", 81, func(l *types.Listener) {
 			l.Draining = []*types.Endpoint{draining("web-0", "198.51.100.9", 8080)}
-			l.RealServers = []*types.RealServer{realServer("203.0.113.1", 1)}
+			l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 1)})
 		}))},
 		{name: "proxy-protocol", cc: cluster(
 			listener("192.0.2.10", 80, and(web, func(l *types.Listener) { l.ProxyProtocol = true })),
@@ -173,7 +173,7 @@ func fixtures() []fixture {
 		{name: "empty", cc: &types.ClusterConfig{}},
 		{name: "weights-zero", cc: cluster(listener("192.0.2.10", 80, func(l *types.Listener) {
 			l.Endpoints = []*types.Endpoint{draining("web-0", "198.51.100.9", 8080)}
-			l.RealServers = []*types.RealServer{realServer("203.0.113.1", 0), realServer("203.0.113.2", 0)}
+			l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 0), realServer("203.0.113.2", 0)})
 		}), listener("192.0.2.10", 81, nil), listener("192.0.2.10", 82, web))},
 		{name: "affinity", cc: cluster(
 			listener("192.0.2.10", 80, and(web, func(l *types.Listener) {

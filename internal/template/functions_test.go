@@ -265,7 +265,7 @@ func smallCluster() *types.ClusterConfig {
 	cc := cluster(listener("192.0.2.1", 80, func(l *types.Listener) {
 		l.Labels = map[string]string{"app": "web"}
 		l.Endpoints = []*types.Endpoint{endpoint("web-1", "198.51.100.1", 80)}
-		l.RealServers = []*types.RealServer{realServer("203.0.113.1", 2), realServer("2001:db8::1", 3)}
+		l.SetRealServers(nil, []*types.RealServer{realServer("203.0.113.1", 2), realServer("2001:db8::1", 3)})
 	}), listener("192.0.2.1", 53, func(l *types.Listener) { l.Protocol = "UDP" }))
 	cc.VIPPool = []string{"192.0.2.2", "192.0.2.1"}
 	cc.NodeLabels = map[string]string{"zone": "z1", "rack": "r1"}

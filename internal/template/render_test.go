@@ -274,7 +274,7 @@ func BenchmarkRender(b *testing.B) {
 		ls = append(ls, listener(fmt.Sprintf("192.0.%d.%d", i/250, i%250+1), 80, func(l *types.Listener) {
 			for j := range 10 {
 				l.Endpoints = append(l.Endpoints, endpoint(fmt.Sprintf("web-%d-%d", i, j), fmt.Sprintf("198.51.100.%d", j+1), 8080))
-				l.RealServers = append(l.RealServers, realServer(fmt.Sprintf("203.0.113.%d", j+1), 1))
+				l.SetRealServers(nil, append(l.RealServers(), realServer(fmt.Sprintf("203.0.113.%d", j+1), 1)))
 			}
 		}))
 	}

@@ -37,7 +37,7 @@ func ofProtocol(protocol string, listeners []*types.Listener) ([]*types.Listener
 func realServers(l *types.Listener) []*types.RealServer {
 	family := types.FamilyOf(l.VIP)
 	var out []*types.RealServer
-	for _, r := range l.RealServers {
+	for _, r := range l.RealServers() {
 		f := types.FamilyOf(r.Address)
 		if _, err := ipAddress(r.Address); err == nil && (f == family || l.ForwardingMethod == "i") {
 			out = append(out, r)

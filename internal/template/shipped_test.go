@@ -205,7 +205,7 @@ func parseRules(t *testing.T, lines []string) []*types.Listener {
 		}
 		l := byKey[key]
 		l.ForwardingMethod = w[5][1:]
-		l.RealServers = append(l.RealServers, &types.RealServer{Address: address, Weight: weight})
+		l.SetRealServers(nil, append(l.RealServers(), &types.RealServer{Address: address, Weight: weight}))
 	}
 	return out
 }

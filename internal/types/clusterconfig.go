@@ -52,6 +52,8 @@ type ClusterConfig struct {
 	// "namespace/name", for the template function endpoints. It is nil unless
 	// some template calls that function.
 	Services map[string]*ServiceEndpoints `json:"-"`
+
+	endpoints int // over all listeners; 0 if they have not been counted
 }
 
 // PortMap maps a port, as decimal text, to the service behind it.
@@ -138,8 +140,7 @@ type Listener struct {
 	// Draining still serve while they terminate and receive no new
 	// connections: their weight is 0. Sorted likewise, TCP only.
 	Draining []*Endpoint
-	// RealServers are the eligible nodes with the weight of this service on each, sorted by address.
-	RealServers []*RealServer
+	servers  realServers // see RealServers
 }
 
 // Endpoint is one address and port behind a listener.

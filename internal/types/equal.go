@@ -22,33 +22,28 @@ func Equal(a, b *ClusterConfig) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// EndpointCount is how many endpoints receive connections, over all listeners.
-func (c *ClusterConfig) EndpointCount() int {
-	n := 0
-	for _, l := range c.Listeners {
-		n += len(l.Endpoints)
-	}
-	return n
-}
-
 // resolved copies what was resolved into an order of its own, with nil for empty.
 func resolved(c *ClusterConfig) any {
+	type listener struct {
+		Listener
+		RealServers []*RealServer
+	}
 	type vip struct {
 		VIP
-		Listeners []Listener
+		Listeners []listener
 	}
 	var vips []vip
 	for _, v := range c.VIPs {
 		out := vip{VIP: *v}
 		out.VIP.Listeners = nil
 		for _, l := range v.Listeners {
-			l := *l
+			l := listener{*l, sorted(l.RealServers(), func(r *RealServer) string { return r.Address })}
+			l.servers = realServers{}
 			l.Endpoints = sorted(l.Endpoints, func(e *Endpoint) string { return e.Name })
 			l.Draining = sorted(l.Draining, func(e *Endpoint) string { return e.Name })
-			l.RealServers = sorted(l.RealServers, func(r *RealServer) string { return r.Address })
 			out.Listeners = append(out.Listeners, l)
 		}
-		out.Listeners = sorted(out.Listeners, func(l Listener) string { return l.Name })
+		out.Listeners = sorted(out.Listeners, func(l listener) string { return l.Name })
 		vips = append(vips, out)
 	}
 	return []any{

@@ -61,20 +61,18 @@ func (w *Watcher) build(all bool) {
 	if w.unsaved {
 		w.saveLastValid()
 	}
-	next := w.resolve(all || d.configMap || d.nodes, d.services)
-	w.RLock()
-	last := w.ClusterConfig
-	w.RUnlock()
-	w.share(next, last)
-	if last != nil && !w.differs(last, next) {
+	next, differs := w.resolve(all, len(d.nodes) > 0, d.services)
+	if !differs {
 		w.metrics.WatchClusterConfig("noop")
 		return
 	}
-	w.inForce = w.authored
 	w.Lock()
 	w.ClusterConfig = next
 	w.Unlock()
-	w.describe(next)
+	if w.described != w.authored {
+		w.describe(next)
+		w.described = w.authored
+	}
 	w.metrics.WatchClusterConfig("publish")
 	since := d.since
 	if since.IsZero() {
@@ -128,9 +126,6 @@ func (w *Watcher) apply(d dirty, all bool) {
 		for k := range s.byService {
 			d.services[k] = struct{}{}
 		}
-		for k := range s.pods.objects {
-			d.pods[k] = struct{}{}
-		}
 	}
 	services := make(map[string]*v1.Service, len(d.services))
 	slicesOf := make(map[string][]*discoveryv1.EndpointSlice, len(d.services))
@@ -144,15 +139,13 @@ func (w *Watcher) apply(d dirty, all bool) {
 	for k := range d.pods {
 		pods[k] = s.pods.objects[k]
 	}
-	var nodes []*v1.Node
-	if d.nodes || all {
-		for _, n := range s.nodes.objects {
-			nodes = append(nodes, n)
-		}
+	nodes := make(map[string]*v1.Node, len(d.nodes))
+	for k := range d.nodes {
+		nodes[k] = s.nodes.objects[k]
 	}
-	configMap := s.configMaps.objects[w.ConfigMapNamespace+"/"+w.ConfigMapName]
+	configMap := s.configMaps.objects[w.ConfigMapNamespace+"/"+w.ConfigMapName] // the same object unless our key has changed
 	if w.opts.configMap != nil {
-		configMap = stripConfigMap(w.opts.configMap, w.ConfigKey)
+		configMap = w.opts.configMap
 	}
 	s.mu.Unlock()
 
@@ -179,13 +172,11 @@ func (w *Watcher) apply(d dirty, all bool) {
 		}
 	}
 	w.applyPods(pods)
-	if d.nodes || all {
-		slices.SortFunc(nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
-		w.Nodes = nodes
+	if len(nodes) > 0 {
 		w.applyNodes(nodes)
 	}
-	if d.configMap || all {
-		w.ConfigMap = configMap
+	if !w.configMapRead || configMap != w.ConfigMap {
+		w.ConfigMap, w.configMapRead = configMap, true
 		w.applyConfigMap(configMap)
 	}
 }
@@ -210,10 +201,10 @@ func (w *Watcher) applyPods(pods map[string]*v1.Pod) {
 	}
 	// Fresh slices: a reader may still hold the old ones.
 	byNode := make(map[string][]*v1.Pod, len(touched))
-	for _, node := range w.AllPodsByNode {
-		for _, p := range node {
-			if touched[p.Spec.NodeName] && w.AllPods[key(p)] == p {
-				byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
+	for node := range touched {
+		for _, p := range w.AllPodsByNode[node] {
+			if w.AllPods[key(p)] == p {
+				byNode[node] = append(byNode[node], p)
 			}
 		}
 	}

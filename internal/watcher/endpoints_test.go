@@ -203,7 +203,7 @@ func TestRealServers(t *testing.T) {
 	}
 	servers := func(l *types.Listener) string {
 		var s []string
-		for _, r := range l.RealServers {
+		for _, r := range l.RealServers() {
 			s = append(s, fmt.Sprintf("%s w%d %d/%d", r.Address, r.Weight, r.UThreshold, r.LThreshold))
 		}
 		return strings.Join(s, ", ")
@@ -229,7 +229,7 @@ func TestRealServers(t *testing.T) {
 func TestNodesWithOneAddress(t *testing.T) {
 	c := config(t, newCluster(serving("192.0.2.1", ""), service(port("http", 80, v1.ProtocolTCP)), node("a", "203.0.113.1"), node("b", "203.0.113.1"),
 		slice("a", discoveryv1.AddressTypeIPv4, http8080(), ep("10.0.0.1", "a", "ready"), ep("10.0.0.2", "b", "ready"))))
-	if rs := c.Listeners[0].RealServers; len(rs) != 1 || rs[0].Weight != 2 {
+	if rs := c.Listeners[0].RealServers(); len(rs) != 1 || rs[0].Weight != 2 {
 		t.Errorf("%d real servers, the first %+v", len(rs), rs[0])
 	}
 }

@@ -13,109 +13,24 @@ import (
 	"github.com/lb-render/lb-render/internal/types"
 )
 
-// entry is one VIP and port of the document, or of the auto service.
-type entry struct {
-	vip, family string
-	port        int
-	def         *types.ServiceDef
-}
-
 // resolved is what became of an entry.
 type resolved struct {
 	listeners []*types.Listener
 	problems  []types.Problem
 }
 
-// resolve builds the ClusterConfig. all resolves every entry anew, otherwise
-// only those of the dirty services; the others are what they were.
-func (w *Watcher) resolve(all bool, dirty map[string]struct{}) *types.ClusterConfig {
-	a := w.authored
-	c := &types.ClusterConfig{
-		VIPPool: a.VIPPool, MTUConfig: a.MTUConfig, MTUConfig6: a.MTUConfig6, NodeLabels: a.NodeLabels, IPV6: a.IPV6,
-		Config: a.Config, Config6: a.Config6, Node: w.allNodes[w.opts.node], Nodes: w.nodes,
-	}
-	c.Problems = append(c.Problems, w.problems...)
-	if all {
-		w.nodes = w.eligible()
-		c.Nodes = w.nodes
-	}
-	now := make(map[string]resolved, len(w.resolved))
-	for _, e := range w.entries() {
-		id := resolvedID(e.vip, e.port)
-		r, known := w.resolved[id]
-		service := e.def.Namespace + "/" + e.def.Service
-		if _, touched := dirty[service]; all || touched || !known {
-			r = w.resolveEntry(e)
-		}
-		now[id] = r
-		c.Listeners = append(c.Listeners, r.listeners...)
-		c.Problems = append(c.Problems, r.problems...)
-	}
-	w.resolved = now
-	w.RLock()
-	keep := w.keepAll
-	w.RUnlock()
-	c.Services = w.allServiceEndpoints(keep, all, dirty)
-	return c
+func (r resolved) same(o resolved) bool {
+	return slices.Equal(r.listeners, o.listeners) && slices.Equal(r.problems, o.problems)
 }
-
-// entries lists the document's entries and those of the auto service, by VIP and port.
-func (w *Watcher) entries() []entry {
-	var out []entry
-	taken := map[string]bool{}
-	add := func(m map[string]types.PortMap, family string) {
-		for vip, ports := range m {
-			for port, def := range ports {
-				n, err := strconv.Atoi(port)
-				if err != nil {
-					continue // types.Parse lets none through
-				}
-				if n == w.AutoPort {
-					taken[vip] = true
-				}
-				own, other := def.IPV4Enabled, def.IPV6Enabled
-				if family == types.IPv6 {
-					own, other = other, own
-				}
-				if own || !other { // limited to the other family: switched off here
-					out = append(out, entry{vip, family, n, def})
-				}
-			}
-		}
-	}
-	// An entry that is invalid is one all the same: its port is not free.
-	for _, p := range w.problems {
-		if p.Port == strconv.Itoa(w.AutoPort) {
-			taken[p.VIP] = true
-		}
-	}
-	add(w.authored.Config, types.IPv4)
-	add(w.authored.Config6, types.IPv6)
-	if w.auto != nil {
-		for _, vip := range w.authored.VIPPool {
-			if !taken[vip] {
-				out = append(out, entry{vip, types.FamilyOf(vip), w.AutoPort, w.auto})
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b entry) int {
-		if c := types.CompareVIP(a.vip, b.vip); c != 0 {
-			return c
-		}
-		return a.port - b.port
-	})
-	return out
-}
-
-func resolvedID(vip string, port int) string { return vip + " " + strconv.Itoa(port) }
 
 // resolveEntry makes the listeners of one entry: one for each protocol.
 func (w *Watcher) resolveEntry(e entry) resolved {
 	var r resolved
-	service := e.def.Namespace + "/" + e.def.Service
+	service := e.service()
+	address := w.plan.vips[e.vip].address
 	problem := func(reason types.Reason, format string, args ...any) {
 		r.problems = append(r.problems, types.Problem{
-			VIP: e.vip, Port: strconv.Itoa(e.port), Service: service, Reason: reason,
+			VIP: address, Port: strconv.Itoa(e.port), Service: service, Reason: reason,
 			Message: fmt.Sprintf(format, args...), Served: types.ServedNothing,
 		})
 	}
@@ -233,13 +148,14 @@ func (w *Watcher) listener(e entry, svc *v1.Service, p v1.ServicePort) *types.Li
 	if j := w.joined[service]; j != nil {
 		candidates = j.ports[portKey{p.Name, string(p.Protocol)}]
 	}
-	served := selectEndpoints(candidates, e.family, string(p.Protocol), w.localOnly())
+	vip := &w.plan.vips[e.vip]
+	served := selectEndpoints(candidates, vip.family, string(p.Protocol), w.localOnly())
 	if len(served.endpoints) == 0 {
 		return nil
 	}
 	o := e.def.IPVSOptions
 	l := &types.Listener{
-		Name: listenerName(e.vip, e.port, string(p.Protocol)), VIP: e.vip, Family: e.family, MTU: w.mtu(e.vip), Port: e.port,
+		Name: listenerName(vip.address, e.port, string(p.Protocol)), VIP: vip.address, Family: vip.family, MTU: vip.mtu, Port: e.port,
 		Protocol: string(p.Protocol), Namespace: svc.Namespace, Service: svc.Name, PortName: e.def.PortName,
 		ProxyProtocol: e.def.ProxyProtocolEnabled, Scheduler: o.Scheduler, SchedulerFlags: o.Flags,
 		ForwardingMethod: o.ForwardingMethod, UThreshold: o.UThreshold, LThreshold: o.LThreshold,
@@ -274,10 +190,11 @@ func (w *Watcher) listener(e entry, svc *v1.Service, p v1.ServicePort) *types.Li
 	}
 	// A node's weight is what the whole cluster has there, whatever this host's scope.
 	weights := map[string]int{}
-	for _, c := range selectEndpoints(candidates, e.family, string(p.Protocol), "").endpoints {
+	for _, c := range selectEndpoints(candidates, vip.family, string(p.Protocol), "").endpoints {
 		weights[c.node]++
 	}
-	l.RealServers = w.realServers(e.family, weights, o)
+	pool := w.pools[vip.family]
+	l.SetRealServers(pool.ServerPool, pool.weighted(weights, o))
 	return l
 }
 
@@ -289,18 +206,9 @@ func (w *Watcher) localOnly() string {
 	return ""
 }
 
-func (w *Watcher) mtu(vip string) int {
-	m := w.authored.MTUConfig[vip]
-	if m == "" {
-		m = w.authored.MTUConfig6[vip]
-	}
-	n, _ := strconv.Atoi(m) // validated; "" is 0
-	return n
-}
-
 func (w *Watcher) endpoint(c *candidate, name string, weight int) *types.Endpoint {
 	return &types.Endpoint{
-		Name: name, IP: c.addr.String(), Port: c.port, Family: c.family(), Node: c.node, Zone: c.zone, Hostname: c.hostname,
+		Name: name, IP: c.ip, Port: c.port, Family: c.family(), Node: c.node, Zone: c.zone, Hostname: c.hostname,
 		Pod: c.pod, Weight: weight, Ready: c.ready, Serving: c.serving, Terminating: c.terminating,
 		Local: c.node != "" && c.node == w.opts.node,
 	}
@@ -310,38 +218,6 @@ func (w *Watcher) endpoint(c *candidate, name string, weight int) *types.Endpoin
 // whatever is behind it: a daemon sees a changed service, not another one.
 func listenerName(vip string, port int, protocol string) string {
 	return strings.ToLower(protocol) + "_" + strings.ReplaceAll(vip, ":", "-") + "_" + strconv.Itoa(port)
-}
-
-// vips groups the listeners by VIP. Every VIP that is mentioned anywhere is there.
-func (w *Watcher) vips(listeners []*types.Listener) []*types.VIP {
-	a := w.authored
-	pool := map[string]bool{}
-	set := map[string]bool{}
-	for _, v := range a.VIPPool {
-		pool[v], set[v] = true, true
-	}
-	for v := range a.Config {
-		set[v] = true
-	}
-	for v := range a.Config6 {
-		set[v] = true
-	}
-	pair := map[string]string{}
-	for _, four := range slices.Sorted(maps.Keys(a.IPV6)) {
-		pair[four] = a.IPV6[four]
-		if _, taken := pair[a.IPV6[four]]; !taken {
-			pair[a.IPV6[four]] = four
-		}
-	}
-	of := map[string][]*types.Listener{}
-	for _, l := range listeners {
-		of[l.VIP] = append(of[l.VIP], l)
-	}
-	out := make([]*types.VIP, 0, len(set))
-	for _, v := range slices.SortedFunc(maps.Keys(set), types.CompareVIP) {
-		out = append(out, &types.VIP{Address: v, Family: types.FamilyOf(v), MTU: w.mtu(v), InPool: pool[v], Pair: pair[v], Listeners: of[v]})
-	}
-	return out
 }
 
 func splitKey(k string) (namespace, name string) {

@@ -2,6 +2,8 @@ package watcher
 
 import (
 	"cmp"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,13 +55,19 @@ func selectEndpoints(all []*candidate, family, protocol, node string) selected {
 	return cross
 }
 
-// realServers are the eligible nodes as destinations. The thresholds of an
-// entry are for the whole service; each gets its share by weight.
-func (w *Watcher) realServers(family string, weights map[string]int, o types.IPVSOptions) []*types.RealServer {
+// serverPool are the eligible nodes as destinations, and which of them each node is.
+type serverPool struct {
+	*types.ServerPool
+	byNode map[string]*types.RealServer
+}
+
+// newPool makes the pool of a family; old is the one before, or nil. What is
+// the same in both has the same pointer, and if all is, so is the pool.
+func newPool(family string, nodes []*types.Node, old *serverPool) *serverPool {
+	p := &serverPool{byNode: map[string]*types.RealServer{}}
 	byAddress := map[string]*types.RealServer{}
-	var out []*types.RealServer
-	total := 0
-	for _, n := range w.nodes {
+	var list []*types.RealServer
+	for _, n := range nodes {
 		address := n.IPv4
 		if family == types.IPv6 {
 			address = n.IPv6
@@ -67,15 +75,50 @@ func (w *Watcher) realServers(family string, weights map[string]int, o types.IPV
 		if address == "" {
 			continue
 		}
-		total += weights[n.Name]
-		if rs := byAddress[address]; rs != nil { // two nodes, one address: one destination
-			rs.Weight += weights[n.Name]
+		rs := byAddress[address]
+		if rs == nil { // two nodes, one address: one destination
+			rs = &types.RealServer{Address: address, Node: n.Name}
+			if old != nil {
+				if was := old.byNode[n.Name]; was != nil && *was == *rs {
+					rs = was
+				}
+			}
+			byAddress[address] = rs
+			list = append(list, rs)
+		}
+		p.byNode[n.Name] = rs
+	}
+	if old != nil && maps.Equal(p.byNode, old.byNode) {
+		return old
+	}
+	slices.SortFunc(list, func(a, b *types.RealServer) int { return types.CompareVIP(a.Address, b.Address) })
+	if old != nil && slices.Equal(list, old.Servers()) { // of two nodes with one address, one has gone
+		p.ServerPool = old.ServerPool
+	} else {
+		p.ServerPool = types.NewServerPool(list)
+	}
+	return p
+}
+
+// weighted are the real servers that have endpoints, by how many there are on
+// each node. The thresholds of an entry are for the whole service; each gets its share by weight.
+func (p *serverPool) weighted(weights map[string]int, o types.IPVSOptions) []*types.RealServer {
+	total := 0
+	of := map[string]*types.RealServer{}
+	for node, n := range weights {
+		base := p.byNode[node]
+		if base == nil {
 			continue
 		}
-		rs := &types.RealServer{Address: address, Node: n.Name, Weight: weights[n.Name]}
-		byAddress[address] = rs
-		out = append(out, rs)
+		total += n
+		rs := of[base.Address]
+		if rs == nil {
+			rs = &types.RealServer{Address: base.Address, Node: base.Node}
+			of[base.Address] = rs
+		}
+		rs.Weight += n
 	}
+	out := slices.Collect(maps.Values(of))
 	for _, rs := range out {
 		rs.UThreshold, rs.LThreshold = share(o.UThreshold, o.LThreshold, rs.Weight, total)
 	}
@@ -105,14 +148,27 @@ func share(upper, lower, weight, total int) (int, int) {
 // excluded is the well-known label that takes a node out of load balancing, whatever its value.
 const excluded = v1.LabelNodeExcludeBalancers
 
-// applyNodes reads the nodes anew; which of them are real servers is decided by eligible.
-func (w *Watcher) applyNodes(nodes []*v1.Node) {
-	next := make(map[string]*types.Node, len(nodes))
-	for _, n := range nodes {
-		next[n.Name] = newNode(n)
+// applyNodes reads the nodes that have changed; a nil node is gone. Which of
+// them are real servers is decided by eligible. The lock is held.
+func (w *Watcher) applyNodes(changed map[string]*v1.Node) {
+	for name, n := range changed {
+		if n == nil {
+			delete(w.allNodes, name)
+			continue
+		}
+		next := newNode(n)
+		if old := w.allNodes[name]; old == nil || !reflect.DeepEqual(next, old) {
+			w.allNodes[name] = next
+		}
 	}
-	shareNodes(next, w.allNodes)
-	w.allNodes = next
+	nodes := slices.DeleteFunc(slices.Clone(w.Nodes), func(n *v1.Node) bool { _, is := changed[n.Name]; return is })
+	for _, n := range changed {
+		if n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
+	w.Nodes = nodes
 }
 
 // eligible selects the real servers among all nodes by the labels of the document.
@@ -173,21 +229,41 @@ func canonicalIP(s string) (address, family string) {
 	return vip, types.FamilyOf(vip)
 }
 
-// allServiceEndpoints fills ClusterConfig.Services, if some template wants it.
+// allServiceEndpoints is ClusterConfig.Services, if some template wants it: the
+// same map as before if nothing in it has changed.
 func (w *Watcher) allServiceEndpoints(keep, all bool, dirty map[string]struct{}) map[string]*types.ServiceEndpoints {
 	if !keep {
-		w.services = nil
 		return nil
 	}
-	out := make(map[string]*types.ServiceEndpoints, len(w.AllServices))
-	for k, svc := range w.AllServices {
-		if _, touched := dirty[k]; !all && !touched && w.services[k] != nil {
-			out[k] = w.services[k]
+	old := w.services
+	if old == nil || all {
+		out := make(map[string]*types.ServiceEndpoints, len(w.AllServices))
+		for k, svc := range w.AllServices {
+			out[k] = shareService(w.serviceEndpoints(svc), old[k])
+		}
+		if old != nil && maps.Equal(out, old) {
+			return old
+		}
+		return out
+	}
+	out, own := old, false
+	for k := range dirty {
+		var now *types.ServiceEndpoints
+		if svc := w.AllServices[k]; svc != nil {
+			now = shareService(w.serviceEndpoints(svc), old[k])
+		}
+		if now == old[k] {
 			continue
 		}
-		out[k] = shareService(w.serviceEndpoints(svc), w.services[k])
+		if !own { // the old one is published
+			out, own = maps.Clone(old), true
+		}
+		if now == nil {
+			delete(out, k)
+		} else {
+			out[k] = now
+		}
 	}
-	w.services = out
 	return out
 }
 

@@ -8,48 +8,22 @@ import (
 	"github.com/lb-render/lb-render/internal/types"
 )
 
-// share gives next the pointers of last wherever the content is the same, and
-// groups the listeners by VIP. Rendering rests on it: what has not changed must not look changed.
-func (w *Watcher) share(next, last *types.ClusterConfig) {
-	known := map[string]*types.Listener{}
-	vips := map[string]*types.VIP{}
-	if last != nil {
-		for _, l := range last.Listeners {
-			known[l.Name] = l
-		}
-		for _, v := range last.VIPs {
-			vips[v.Address] = v
-		}
-	}
-	for i, l := range next.Listeners {
-		old := known[l.Name]
-		if old == nil || old == l {
-			continue
-		}
-		shareList(l.Endpoints, old.Endpoints, func(e *types.Endpoint) string { return e.Name })
-		shareList(l.Draining, old.Draining, func(e *types.Endpoint) string { return e.Name })
-		shareList(l.RealServers, old.RealServers, func(r *types.RealServer) string { return r.Address })
-		if sameListener(l, old) {
-			next.Listeners[i] = old
-			w.keepResolved(l, old)
-		}
-	}
-	next.VIPs = w.vips(next.Listeners)
-	for i, v := range next.VIPs {
-		if old := vips[v.Address]; old != nil && sameVIP(v, old) {
-			next.VIPs[i] = old
-		}
-	}
-}
+// What is equal is shared: what has not changed must not look changed, since
+// rendering takes a pointer for the content behind it.
 
-// keepResolved makes the next build start from the shared pointer.
-func (w *Watcher) keepResolved(l, old *types.Listener) {
-	r := w.resolved[resolvedID(l.VIP, l.Port)]
-	for i := range r.listeners {
-		if r.listeners[i] == l {
-			r.listeners[i] = old
-		}
+// shareListener returns old if l is the same, and else l with those parts of
+// old that are. old may be nil.
+func shareListener(l, old *types.Listener) *types.Listener {
+	if old == nil {
+		return l
 	}
+	shareList(l.Endpoints, old.Endpoints, func(e *types.Endpoint) string { return e.Name })
+	shareList(l.Draining, old.Draining, func(e *types.Endpoint) string { return e.Name })
+	shareList(types.Weighted(l), types.Weighted(old), func(r *types.RealServer) string { return r.Address })
+	if sameListener(l, old) {
+		return old
+	}
+	return l
 }
 
 // shareList replaces the elements of list by equal ones of old.
@@ -91,13 +65,14 @@ func shareService(next, old *types.ServiceEndpoints) *types.ServiceEndpoints {
 // elements are equal if their pointers are.
 func sameListener(a, b *types.Listener) bool {
 	x, y := *a, *b
-	same := slices.Equal(x.Endpoints, y.Endpoints) && slices.Equal(x.Draining, y.Draining) &&
-		slices.Equal(x.RealServers, y.RealServers) && maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
+	same := slices.Equal(x.Endpoints, y.Endpoints) && slices.Equal(x.Draining, y.Draining) && x.SameRealServers(&y) &&
+		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 	if !same {
 		return false
 	}
 	for _, l := range []*types.Listener{&x, &y} {
-		l.Endpoints, l.Draining, l.RealServers, l.Labels, l.Annotations = nil, nil, nil, nil, nil
+		l.Endpoints, l.Draining, l.Labels, l.Annotations = nil, nil, nil, nil
+		l.SetRealServers(nil, nil)
 	}
 	return reflect.DeepEqual(x, y)
 }
@@ -107,29 +82,34 @@ func sameVIP(a, b *types.VIP) bool {
 		slices.Equal(a.Listeners, b.Listeners)
 }
 
-// shareNodes does the same for nodes, before anything is built from them.
-func shareNodes(next, last map[string]*types.Node) {
-	for name, n := range next {
-		if old := last[name]; old != nil && reflect.DeepEqual(n, old) {
-			next[name] = old
-		}
+// keepList returns old if next has the same elements.
+func keepList[T comparable](next, old []T) []T {
+	if slices.Equal(next, old) {
+		return old
 	}
+	return next
 }
 
-// differs reports whether next is worth publishing. Everything in both is shared, so pointers tell.
-func (w *Watcher) differs(last, next *types.ClusterConfig) bool {
-	if last.Node != next.Node || !slices.Equal(last.Nodes, next.Nodes) || !slices.Equal(last.VIPs, next.VIPs) ||
-		!slices.Equal(last.Problems, next.Problems) || (last.Services == nil) != (next.Services == nil) || !maps.EqualFunc(last.Services, next.Services, sameServiceEndpoints) {
+// sameList reports whether two lists are one, or both empty. Lists that are equal have been made one by keepList.
+func sameList[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// sameMap is sameList for ClusterConfig.Services, where nil is something else than empty.
+func sameMap(a, b map[string]*types.ServiceEndpoints) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// inForceIs reports whether a means the same as what was authored when last was published.
+func (w *Watcher) inForceIs(a, last *types.ClusterConfig) bool {
+	if a == w.inForce {
 		return true
 	}
-	if w.authored == w.inForce {
+	x, errX := last.MarshalAuthored()
+	y, errY := a.MarshalAuthored()
+	if errX != nil || errY != nil || string(x) != string(y) {
 		return false
 	}
-	x, errX := last.MarshalAuthored()
-	y, errY := next.MarshalAuthored()
-	return errX != nil || errY != nil || string(x) != string(y)
-}
-
-func sameServiceEndpoints(a, b *types.ServiceEndpoints) bool {
-	return a == b || reflect.DeepEqual(a, b)
+	w.inForce = a
+	return true
 }

@@ -21,9 +21,11 @@ type portKey struct{ name, protocol string }
 // candidate is one address and port of a service, before any selection.
 type candidate struct {
 	addr                        netip.Addr
+	ip                          string // addr as text
 	port                        int
 	ready, serving, terminating bool
 	node, zone, hostname, pod   string
+	nodeName                    *string // node, where the slice has it; nil if it is unknown
 	target                      *v1.ObjectReference
 }
 
@@ -114,15 +116,18 @@ func newCandidate(e *discoveryv1.Endpoint, port int) *candidate {
 	if err != nil || addr.Zone() != "" {
 		return nil
 	}
-	c := &candidate{addr: addr.Unmap(), port: port}
+	c := &candidate{addr: addr.Unmap(), port: port, ip: e.Addresses[0]}
+	if canonical := c.addr.String(); canonical != c.ip {
+		c.ip = canonical // else the slice's own text, which is there anyway
+	}
 	c.ready = e.Conditions.Ready == nil || *e.Conditions.Ready
 	c.serving = c.ready
 	if e.Conditions.Serving != nil {
 		c.serving = *e.Conditions.Serving
 	}
 	c.terminating = e.Conditions.Terminating != nil && *e.Conditions.Terminating
-	if e.NodeName != nil {
-		c.node = *e.NodeName
+	if e.NodeName != nil && *e.NodeName != "" {
+		c.node, c.nodeName = *e.NodeName, e.NodeName
 	}
 	if e.Zone != nil {
 		c.zone = *e.Zone
@@ -174,11 +179,7 @@ func (j *joined) endpoints(service string) *v1.Endpoints {
 				subsets[g] = &v1.EndpointSubset{Ports: []v1.EndpointPort{{Name: k.name, Port: int32(c.port), Protocol: v1.Protocol(k.protocol)}}}
 				order = append(order, g)
 			}
-			a := v1.EndpointAddress{IP: c.addr.String(), Hostname: c.hostname, TargetRef: c.target}
-			if c.node != "" {
-				node := c.node
-				a.NodeName = &node
-			}
+			a := v1.EndpointAddress{IP: c.ip, Hostname: c.hostname, TargetRef: c.target, NodeName: c.nodeName}
 			if c.ready {
 				subsets[g].Addresses = append(subsets[g].Addresses, a)
 			} else {

@@ -34,7 +34,8 @@ const (
 )
 
 // Source hands out the list-watch of a resource. An API server and a directory
-// of manifests are the same to all that follows.
+// of manifests are the same to all that follows. The objects that a
+// ListerWatcher hands out are the watcher's own from then on: it strips them where they are.
 type Source interface {
 	ListerWatcher(resource string) cache.ListerWatcher
 }

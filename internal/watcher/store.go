@@ -31,11 +31,10 @@ type stores struct {
 
 // dirty says what has changed. Events carry no payload: the build looks up the newest state itself.
 type dirty struct {
-	services  map[string]struct{}
-	pods      map[string]struct{}
-	nodes     bool
-	configMap bool
-	since     time.Time // of the first change; zero if there is none
+	services map[string]struct{}
+	pods     map[string]struct{}
+	nodes    map[string]struct{}
+	since    time.Time // of the first change; zero if there is none
 }
 
 // store is one resource. Its methods are called by the resource's reflector only.
@@ -58,8 +57,8 @@ func newStores(w *Watcher) *stores {
 		w.metrics.WatchData(resource)
 		w.noteEvent()
 	}
-	s.services = newStore(s, Services, event, stripService, func(key string, _, _ *v1.Service) { service(key) })
-	s.slices = newStore(s, EndpointSlices, event, stripSlice, func(key string, old, new *discoveryv1.EndpointSlice) {
+	s.services = newStore(s, Services, event, newInterner().service, func(key string, _, _ *v1.Service) { service(key) })
+	s.slices = newStore(s, EndpointSlices, event, newInterner().slice, func(key string, old, new *discoveryv1.EndpointSlice) {
 		if of := serviceOf(old); of != "" {
 			delete(s.byService[of], key)
 			if len(s.byService[of]) == 0 {
@@ -75,15 +74,15 @@ func newStores(w *Watcher) *stores {
 			service(of)
 		}
 	})
-	s.nodes = newStore(s, Nodes, event, stripNode, func(string, *v1.Node, *v1.Node) { s.dirty.nodes = true })
-	s.pods = newStore(s, Pods, event, stripPod, func(key string, _, _ *v1.Pod) { s.dirty.pods[key] = struct{}{} })
+	s.nodes = newStore(s, Nodes, event, newInterner().node, func(key string, _, _ *v1.Node) { s.dirty.nodes[key] = struct{}{} })
+	s.pods = newStore(s, Pods, event, newInterner().pod, func(key string, _, _ *v1.Pod) { s.dirty.pods[key] = struct{}{} })
 	s.configMaps = newStore(s, ConfigMaps, event, func(c *v1.ConfigMap) *v1.ConfigMap { return stripConfigMap(c, w.ConfigKey) },
-		func(string, *v1.ConfigMap, *v1.ConfigMap) { s.dirty.configMap = true })
+		func(string, *v1.ConfigMap, *v1.ConfigMap) {}) // the build sees that it is another object
 	return s
 }
 
 func newDirty() dirty {
-	return dirty{services: map[string]struct{}{}, pods: map[string]struct{}{}}
+	return dirty{services: map[string]struct{}{}, pods: map[string]struct{}{}, nodes: map[string]struct{}{}}
 }
 
 func newStore[T metav1.Object](all *stores, resource string, event func(string), strip func(T) T, changed func(string, T, T)) *store[T] {

@@ -74,14 +74,20 @@ type Watcher struct {
 	group   sync.WaitGroup
 
 	// Owned by run.
-	authored *types.ClusterConfig // the entries in force; nil until a document was valid
-	inForce  *types.ClusterConfig // authored, as it was when last published
-	problems []types.Problem      // of the document
-	joined   map[string]*joined   // by service
-	resolved map[string]resolved  // by VIP and port of the entry
-	nodes    []*types.Node        // eligible, sorted by name
-	allNodes map[string]*types.Node
-	services map[string]*types.ServiceEndpoints
+	authored      *types.ClusterConfig   // the entries in force; nil until a document was valid
+	inForce       *types.ClusterConfig   // authored, as it was when last published
+	problems      []types.Problem        // of the document
+	joined        map[string]*joined     // by service
+	plan          *plan                  // of the entries in force
+	planned       *types.ClusterConfig   // authored, as it was when the plan was made
+	results       []resolved             // of the plan's entries
+	starts        []int                  // where the listeners of each entry begin in ClusterConfig.Listeners
+	pools         map[string]*serverPool // by family
+	nodes         []*types.Node          // eligible, sorted by name
+	allNodes      map[string]*types.Node
+	services      map[string]*types.ServiceEndpoints
+	described     *types.ClusterConfig // what the info metric tells
+	configMapRead bool                 // ConfigMap was applied once
 
 	status   Status // guarded by the RWMutex
 	keepAll  bool   // guarded by the RWMutex: Services is wanted
@@ -116,13 +122,16 @@ func NewWatcher(ctx context.Context, kubeConfigFile, cmNamespace, cmName, config
 		AutoSvc: autoSvc, AutoPort: autoPort,
 		ctx: ctx, opts: defaults(), logger: logger,
 		updates: make(chan Update, 1), rebuild: make(chan struct{}, 1), built: make(chan struct{}),
-		joined: map[string]*joined{}, resolved: map[string]resolved{}, warnings: map[string]string{},
+		joined: map[string]*joined{}, allNodes: map[string]*types.Node{}, pools: map[string]*serverPool{}, warnings: map[string]string{},
 	}
 	if logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
 	}
 	for _, o := range opts {
 		o(&w.opts)
+	}
+	if w.opts.configMap != nil {
+		w.opts.configMap = stripConfigMap(w.opts.configMap, configKey)
 	}
 	w.statusLog = w.logger
 	if w.opts.noStatusLog {

@@ -167,7 +167,7 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	if before.Listeners[1] == after.Listeners[1] || before.VIPs[0] == after.VIPs[0] {
 		t.Error("what changed has the same pointer")
 	}
-	if before.Listeners[1].Endpoints[0] != after.Listeners[1].Endpoints[0] || before.Listeners[1].RealServers[0] != after.Listeners[1].RealServers[0] {
+	if before.Listeners[1].Endpoints[0] != after.Listeners[1].Endpoints[0] || before.Listeners[1].RealServers()[0] != after.Listeners[1].RealServers()[0] {
 		t.Error("an endpoint or real server that did not change has another pointer")
 	}
 	if before.Listeners[1].Endpoints[1].IP != "10.0.1.2" {
@@ -203,6 +203,15 @@ func TestSameListenerLooksAtEveryField(t *testing.T) {
 			f.Set(reflect.ValueOf(map[string]string{"a": "b"}))
 		case reflect.Slice:
 			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+		case reflect.Struct:
+			if typ.Field(i).Name != "servers" {
+				t.Fatalf("field %s: teach this test its kind", typ.Field(i).Name)
+			}
+			b.SetRealServers(types.NewServerPool(nil), nil)
+			if sameListener(&a, &b) {
+				t.Error("another pool of real servers goes unseen")
+			}
+			b.SetRealServers(nil, []*types.RealServer{{}})
 		default:
 			t.Fatalf("field %s: teach this test its kind", typ.Field(i).Name)
 		}
