@@ -236,3 +236,9 @@ func (l *loader) calls(function string) bool {
 	}
 	return false
 }
+
+// changesData reports whether rendering the main template can call a function
+// that was allowed and changes its input.
+func (l *loader) changesData() bool {
+	return slices.ContainsFunc(mutators, l.calls)
+}

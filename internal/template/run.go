@@ -15,6 +15,7 @@ const maxIncludes = 100
 // run is one execution of a set.
 type run struct {
 	set       *template.Template
+	suffix    string // of the names in set
 	ambiguous map[string][]string
 	cc        *types.ClusterConfig
 	depth     int
@@ -31,7 +32,7 @@ func (e *includeError) Unwrap() error { return e.err }
 
 // include returns what a template gives on dot, so that it can go into a pipe.
 func (r *run) include(name string, dot any) (string, error) {
-	t := r.set.Lookup(name)
+	t := r.set.Lookup(name + r.suffix)
 	if t == nil {
 		if files := r.ambiguous[name]; files != nil {
 			return "", fmt.Errorf("template %q is defined in several files (%s); rename all but one", name, strings.Join(files, ", "))

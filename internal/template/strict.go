@@ -24,6 +24,17 @@ func suspicious(out []byte) bool {
 	return bytes.Contains(out, []byte(noValue)) || bytes.Contains(out, []byte("0x")) && address.Match(out)
 }
 
+// anySuspicious is suspicious for an output of which only the fresh parts have not been looked at before.
+func anySuspicious(out []byte, fresh []span) bool {
+	const around = 16 // more than either of the two needs to be recognised
+	for _, f := range fresh {
+		if suspicious(out[max(0, f.start-around):min(len(out), f.end+around)]) {
+			return true
+		}
+	}
+	return false
+}
+
 // diagnose executes the template once more with a check around every printed
 // value, and returns an error with the place of one that is nil or holds
 // pointers. It returns nil if the output only looks like it: an annotation may

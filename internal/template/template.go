@@ -8,9 +8,15 @@
 // nothing is written anywhere. ParseArgs and Expand do the same for the
 // arguments of commands.
 //
-// A loaded Template is immutable. Render may be called from many goroutines:
-// it works on a clone of the set and never changes the ClusterConfig or the
-// params, and no function that a template may call does either.
+// Rendering costs what has changed. What a range, a template call or an include
+// gives on an element of the ClusterConfig is remembered by the element's
+// pointer: purity.go and scope.go decide at load what depends on the element
+// only, sites.go rewrites the templates so that these places ask the memory
+// (memory.go), incremental.go is the render. The bytes are always those of text/template.
+//
+// Render may be called from many goroutines; one at a time has the memory, and the others
+// render without. It never changes the ClusterConfig or the params, and no
+// function that a template may call does either.
 package template
 
 import (
@@ -48,6 +54,7 @@ type Template struct {
 	funcs         template.FuncMap
 	ambiguous     map[string][]string // names that several partials define: where
 	usesEndpoints bool
+	memory        *incremental // nil: every render is a plain one
 }
 
 // root is the dot of every template: the fields of the ClusterConfig, and Params.
@@ -85,6 +92,11 @@ func Load(file string, o Options) (*Template, error) {
 		ambiguous: l.ambiguous(),
 	}
 	t.usesEndpoints = l.calls("endpoints")
+	if !l.changesData() {
+		if t.memory, err = newIncremental(t); err != nil {
+			return nil, fmt.Errorf("preparing %s: %w", file, err)
+		}
+	}
 	return t, nil
 }
 
@@ -99,7 +111,9 @@ func (t *Template) Files() []string { return append([]string(nil), t.files...) }
 // which needs ClusterConfig.Services.
 func (t *Template) UsesEndpoints() bool { return t.usesEndpoints }
 
-// Render executes the template. The dot is cc with params beside it as
+// Render executes the template. It takes values of package types for what they
+// were as long as their pointers are the same: published values are immutable.
+// The bytes that it returns must not be changed; the next render copies from them. The dot is cc with params beside it as
 // .Params; whole numbers in params are ints whatever YAML made of them. An
 // error names file, line and the expression, and no bytes are returned with it.
 func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byte, error) {
@@ -107,12 +121,35 @@ func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byt
 		return nil, fmt.Errorf("rendering %s: there is no cluster config yet", t.name)
 	}
 	dot := root{ClusterConfig: cc, Params: plainParams(params)}
-	out, err := t.execute(t.set, dot)
-	if err == nil && suspicious(out) {
-		err = t.diagnose(dot)
-	}
+	out, err := t.render(dot)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", t.name, explain(err, dot))
+	}
+	return out, nil
+}
+
+// render renders from memory. Where that fails it renders as text/template
+// does, whose word on what is wrong is the last.
+func (t *Template) render(dot root) ([]byte, error) {
+	var out []byte
+	var fresh []span
+	err := errBusy
+	if t.memory != nil {
+		out, fresh, err = t.memory.render(dot)
+	}
+	if err != nil {
+		if out, err = t.execute(t.set, dot); err != nil {
+			return nil, err
+		}
+		fresh = []span{{0, len(out)}}
+	}
+	if anySuspicious(out, fresh) {
+		if err := t.diagnose(dot); err != nil {
+			if t.memory != nil {
+				t.memory.forget() // nobody vouches for it
+			}
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -1,0 +1,58 @@
+package template
+
+import "github.com/lb-render/lb-render/internal/types"
+
+// memos are ofProtocol with a memory, by protocol.
+type memos map[string]*memo
+
+func (m memos) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
+	if m[protocol] == nil {
+		m[protocol] = &memo{}
+	}
+	return m[protocol].ofProtocol(protocol, list)
+}
+
+// memo remembers one protocol: where a few listeners of a long list have
+// been replaced by others with the same VIP, port and protocol, the outcome
+// is the last one with these replaced, and nothing has to be checked anew.
+type memo struct {
+	in, out []*types.Listener
+	spare   []*types.Listener // an out before the last, for another use
+}
+
+func (m *memo) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
+	if out, ok := m.replaced(list); ok {
+		m.in, m.out, m.spare = list, out, m.out
+		return out, nil
+	}
+	out, err := ofProtocol(protocol, list)
+	if err != nil {
+		return nil, err
+	}
+	m.in, m.out, m.spare = list, out, nil
+	return out, nil
+}
+
+// replaced returns the outcome if list differs from the last one in the content of listeners only.
+func (m *memo) replaced(list []*types.Listener) ([]*types.Listener, bool) {
+	if len(list) != len(m.in) || len(list) == 0 {
+		return nil, false
+	}
+	all := len(m.out) == len(m.in) // the outcome is the list itself
+	out := list
+	if !all {
+		out = append(m.spare[:0], m.out...)
+	}
+	at := 0 // in out
+	for i, l := range list {
+		old := m.in[i]
+		if l != old && (l.VIP != old.VIP || l.Port != old.Port || l.Protocol != old.Protocol) {
+			return nil, false
+		}
+		if !all && at < len(m.out) && m.out[at] == old {
+			out[at] = l
+			at++
+		}
+	}
+	return out, true
+}
