@@ -30,13 +30,15 @@ type FileVars struct {
 
 // vars are the variables as the transaction stands.
 func (t *transaction) vars() Vars {
-	v := Vars{Files: map[string]FileVars{}, Output: t.o.opts.Name, Hash: t.hash}
+	v := Vars{Files: map[string]FileVars{}, Output: t.o.opts.Name, Hash: t.sum.wait()}
 	if t.rolledBack {
 		previous := Content{}
 		for _, l := range t.lives {
+			// When it fails, what is remembered is the best there is; the reload must not wait for it.
+			_ = t.o.ascertain(l)
 			previous[l.file.Name] = l.bytes
 		}
-		v.Hash = hash(t.o.opts.Files, previous)
+		v.Hash = t.o.hash(t.o.opts.Files, previous)
 	}
 	for _, l := range t.changed {
 		v.Changed = append(v.Changed, l.file.Name)
@@ -119,7 +121,7 @@ func (t *transaction) reload(ctx context.Context) error {
 
 // Verify runs the verify command, if there is one, on what is in force. The error is an *Error.
 func (o *Output) Verify(ctx context.Context) error {
-	t := &transaction{o: o, hash: o.readMarker()}
+	t := &transaction{o: o, sum: summed(o.readMarker())}
 	if err := t.verify(ctx); err != nil {
 		return o.fail(PhaseVerify, err)
 	}

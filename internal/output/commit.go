@@ -17,7 +17,10 @@ func (t *transaction) keep(l *live) error {
 	// The staged name is unique, so this one is, too.
 	path := t.staged[l.file.Name] + keptSuffix
 	if err := t.o.link(l.target, path); err != nil {
-		if path, err = t.o.stage(l, l.bytes, l.mode, l.uid, l.gid); err != nil {
+		if err = t.o.ascertain(l); err == nil {
+			path, _, err = t.o.stage(l, l.bytes, l.mode, l.uid, l.gid)
+		}
+		if err != nil {
 			return fmt.Errorf("keeping the previous file %s for a rollback: %w", l.target, err)
 		}
 	}
@@ -62,6 +65,7 @@ func (t *transaction) replace(l *live) error {
 	staged := t.staged[l.file.Name]
 	if l.file.InPlace && l.exists {
 		t.done = append(t.done, l) // before it is: half overwritten must be undone, too
+		t.o.known.put(l.file.Name, known{bytes: l.want})
 		return overwrite(l.target, l.want, l.wantMode, l.wantUID, l.wantGID)
 	}
 	if err := os.Rename(staged, l.target); err != nil {
@@ -69,7 +73,28 @@ func (t *transaction) replace(l *live) error {
 	}
 	t.done = append(t.done, l)
 	delete(t.staged, l.file.Name)
+	t.o.known.put(l.file.Name, t.o.renamed(l))
 	return nil
+}
+
+// renamed is what is known of a live file just after the staged one took its
+// place. Renaming has changed its change time, so that it is looked at again; all
+// else must be as when it was staged. Someone else may have written to it since
+// then, in the same tick or with its other times put back. Then this is wrong, and
+// does no harm: it is not firm, see memory.
+func (o *Output) renamed(l *live) known {
+	k := known{bytes: l.want}
+	info, err := os.Lstat(l.target)
+	if err != nil {
+		return k
+	}
+	id := o.identityOf(l, info)
+	was := l.staged
+	was.ctime = id.ctime
+	if id == was {
+		k.id, k.since = id, o.opts.Now()
+	}
+	return k
 }
 
 // rollback puts the previous files back, the last one first. All are tried.
@@ -91,6 +116,8 @@ func (t *transaction) rollback() error {
 			errs = append(errs, fmt.Errorf("rollback: %s is still the new file: %w", l.target, err))
 			continue
 		}
+		// Links and renames have changed its change time: the next pass reads it.
+		t.o.known.put(l.file.Name, known{bytes: l.bytes})
 		t.o.step("rolled-back:" + l.file.Name)
 	}
 	if len(t.done) > 0 {

@@ -17,7 +17,8 @@ type FileComparison struct {
 	Missing bool
 	// Bytes, Mode and Owner tell what differs.
 	Bytes, Mode, Owner bool
-	// Current is what is on disk, Rendered what belongs there (after Normalise).
+	// Current is what is on disk, Rendered what belongs there (after Normalise). They may
+	// share their memory, with the Content too.
 	Current, Rendered []byte
 	// Err is why Apply could not replace this file: no directory, not a regular file,
 	// an unknown owner. The other fields say what could be found out nevertheless.
@@ -48,8 +49,8 @@ func (c Comparison) Changed() []string {
 	return names
 }
 
-// Compare compares c with the disk and the marker. It only reads, and needs no
-// rights but to read. An error means that c is not what this output can write.
+// Compare compares c with the disk, which it always reads, and the marker. It
+// needs no rights but to read. An error means that c is not what this output can write.
 func (o *Output) Compare(c Content) (Comparison, error) {
 	c, err := o.normalise(c)
 	if err != nil {
@@ -57,7 +58,7 @@ func (o *Output) Compare(c Content) (Comparison, error) {
 	}
 	cmp := Comparison{Hash: hash(o.opts.Files, c)}
 	cmp.Marker = o.readMarker() == cmp.Hash
-	lives, errs := o.observe(c)
+	lives, errs := o.observe(c, newMemory(), true)
 	for i, l := range lives {
 		cmp.Files = append(cmp.Files, FileComparison{
 			Name: l.file.Name, Path: l.file.Path,

@@ -12,6 +12,7 @@ import (
 )
 
 // Content is what was rendered: file name to bytes, for all files of the output.
+// Once it is given to Apply or Run its bytes must not be changed any more.
 type Content map[string][]byte
 
 // hashLen is the length of a hash in hexadecimal digits.
@@ -25,7 +26,7 @@ func Normalise(b []byte) []byte {
 	if len(b) == 0 || b[len(b)-1] == '\n' {
 		return b
 	}
-	return append(bytes.Clone(b), '\n')
+	return append(append(make([]byte, 0, len(b)+1), b...), '\n') // not bytes.Clone, which may have no room for one more
 }
 
 // normalise checks that c has exactly the files of the output, each with

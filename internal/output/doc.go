@@ -4,8 +4,10 @@
 // # Data flow
 //
 //	Content (all files in memory)
-//	  -> compare with disk and marker      compare.go, live.go, marker.go
-//	  -> stage beside the live files       stage.go
+//	  -> compare with what was last seen   memory.go
+//	     on disk, with disk and marker     live.go, read.go, compare.go, marker.go
+//	  -> stage beside the live files,      stage.go
+//	     and hash meanwhile                sum.go
 //	  -> check command on the staged ones  commands.go
 //	  -> remove the marker, rename, fsync  commit.go
 //	  -> reload and verify commands        commands.go
@@ -34,6 +36,19 @@
 //     What a killed one left is removed by Sweep.
 //  8. One transaction per output at a time, between processes too (a lock file
 //     in the runtime directory). Outputs never wait for each other.
+//  9. What others do to a live file is found and put right in the next pass, though
+//     a file whose inode, size and times are as they were last seen is not read again.
+//     That nothing needs to be done is only concluded from bytes that were read, and
+//     late enough for a later write to show in the times; see memory. A resync, the
+//     first pass, Compare and Check read everything.
+//
+// # Memory and time
+//
+// An Output keeps one copy of what is on disk: the slices of the Content that it
+// was given, so these must not be changed afterwards. A change of a few bytes in a
+// large file costs writing and syncing the whole file; hashing takes place beside
+// it, and nothing is read. Content that is on disk already costs a comparison in
+// memory, and is hashed once.
 //
 // # After a rollback
 //
@@ -60,6 +75,8 @@
 // # Concurrency
 //
 // Run belongs to one goroutine, which owns the schedule. Apply, Check, Compare,
-// Verify, Sweep and State may be called from any goroutine. The package starts
-// none of its own.
+// Verify, Sweep and State may be called from any goroutine. The memory belongs to
+// the transaction that holds the lock; Check and Compare do without. The package
+// starts one goroutine of its own: the one that hashes. It belongs to the Apply or
+// Check that started it, only reads, and has ended when they return.
 package output

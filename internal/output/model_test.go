@@ -3,18 +3,23 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A random walk against a model of the daemon: contents come and go, commands
 // fail, markers and files are tampered with, the process restarts, and it dies
-// in the middle of a transaction. Whenever Apply says that all is well, the
-// daemon must run what was asked for. And after every step the live files are
-// whole, of one variant each, and accepted by the check command.
+// in the middle of a transaction. The file system's clock ticks every two seconds,
+// so that most of what others write leaves no trace in the times. Whenever Apply
+// says that all is well, the daemon must run what was asked for. And after every
+// step the live files are whole, of one variant each, and accepted by the check
+// command.
 func TestRandomWalk(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -22,9 +27,11 @@ func TestRandomWalk(t *testing.T) {
 			h.opts.Check, h.opts.Reload, h.opts.Verify = argv("check"), argv("reload"), argv("verify")
 			r := rand.New(rand.NewPCG(seed, 0))
 			w := &walk{host: h, r: r, variants: []string{"1", "2", "3"}}
+			w.clock = &coarse{now: time.Now(), stamps: map[[2]uint64]stamp{}}
+			h.opts.Now = func() time.Time { return w.clock.now }
 			h.opts.NoRollback = seed%3 == 2
 			w.restart()
-			for range 60 {
+			for range 150 {
 				w.step()
 			}
 		})
@@ -36,7 +43,9 @@ type walk struct {
 	r        *rand.Rand
 	o        *Output
 	variants []string
+	clock    *coarse
 	daemon   string // what it runs
+	last     string // what was applied
 	trace    []string
 
 	snapshot string // where everything is as at the process's death; "": it lives
@@ -45,6 +54,9 @@ type walk struct {
 
 func (w *walk) restart() {
 	w.opts.Hook = func(string) {
+		if w.r.IntN(30) == 0 {
+			w.later()
+		}
 		if w.snapshot == "" && w.r.IntN(60) == 0 {
 			w.snapshot, w.frozen = quickDir(w.t), w.daemon
 			copyTree(w.t, w.dir, filepath.Join(w.snapshot, "etc"))
@@ -52,6 +64,7 @@ func (w *walk) restart() {
 		}
 	}
 	w.o = w.output()
+	w.o.identify = w.clock.identify
 	runner(w.command).install(w.o)
 	if err := w.o.Sweep(); err != nil {
 		w.t.Fatal(err)
@@ -110,8 +123,73 @@ func (w *walk) command(phase string, _ map[string]string) error {
 	return nil
 }
 
+// later lets some time pass.
+func (w *walk) later() {
+	for _, f := range w.opts.Files { // what they were until now is what they were written at
+		if info, err := os.Lstat(f.Path); err == nil {
+			w.clock.identify(info)
+		}
+	}
+	// Less than a tick as well as more than slack.
+	w.clock.now = w.clock.now.Add(time.Duration(w.r.IntN(9)) * slack / 6)
+}
+
+// tamper is what others do to a file.
+func (w *walk) tamper(path, s string) string {
+	info, err := os.Stat(path)
+	switch how := w.r.IntN(4); {
+	case how == 0:
+		_ = os.Remove(path)
+		return "remove"
+	case how == 1 || err != nil:
+		write(w.t, path+".foreign", s)
+		if err := os.Rename(path+".foreign", path); err != nil {
+			w.t.Fatal(err)
+		}
+		return "replace"
+	default:
+		edit(w.t, path, s)
+		if how == 2 {
+			return "edit"
+		}
+		if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+			w.t.Fatal(err)
+		}
+		return "edit, old time put back"
+	}
+}
+
+// coarse is a file system with ticks of two seconds, as FAT has them, on a clock
+// of its own. It tells from the real times that there was a change, and which.
+type coarse struct {
+	now    time.Time
+	stamps map[[2]uint64]stamp // by device and inode
+}
+
+type stamp struct {
+	real         identity
+	mtime, ctime time.Time
+}
+
+func (c *coarse) identify(info fs.FileInfo) identity {
+	real := identify(info)
+	key := [2]uint64{real.dev, real.ino}
+	s := c.stamps[key]
+	if real != s.real {
+		if real.mtime != s.real.mtime {
+			s.mtime = c.now
+		}
+		s.real, s.ctime = real, c.now
+		c.stamps[key] = s
+	}
+	id := real
+	id.mtime = syscall.Timespec{Sec: s.mtime.Unix() / 2 * 2}
+	id.ctime = syscall.Timespec{Sec: s.ctime.Unix() / 2 * 2}
+	return id
+}
+
 func (w *walk) step() {
-	switch w.r.IntN(12) {
+	switch w.r.IntN(14) {
 	case 0:
 		w.restart()
 		return
@@ -123,15 +201,18 @@ func (w *walk) step() {
 	case 2:
 		f := w.opts.Files[w.r.IntN(2)]
 		v := w.variants[w.r.IntN(3)]
-		write(w.t, f.Path, string(w.content(v)[f.Name]))
-		w.trace = append(w.trace, "edit")
+		w.trace = append(w.trace, w.tamper(f.Path, string(w.content(v)[f.Name])))
 		return
-	case 3:
-		_ = os.Remove(w.opts.Files[w.r.IntN(2)].Path)
-		w.trace = append(w.trace, "remove")
+	case 3, 4, 5:
+		w.later()
+		w.trace = append(w.trace, "at "+w.clock.now.Format("05.0"))
 		return
 	}
-	v := w.variants[w.r.IntN(3)]
+	v := w.last // mostly nothing is to be done, which is when a memory can do harm
+	if v == "" || w.r.IntN(2) == 0 {
+		v = w.variants[w.r.IntN(3)]
+	}
+	w.last = v
 	ctx := w.t.(*testing.T).Context()
 	_, err := w.o.apply(ctx, ctx, w.content(v), w.r.IntN(4) == 0)
 	if w.snapshot != "" {

@@ -2,6 +2,8 @@ package output
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -14,12 +16,12 @@ import (
 type Output struct {
 	opts Options
 	log  *slog.Logger
-	run  func(context.Context, command.Spec) (command.Result, error) // command.Run, except in tests
-	rand func() float64                                              // in [0,1)
-	link func(oldname, newname string) error                         // os.Link, except in tests
+	seams
 
-	// busy holds one value during a transaction; it guards the two fields below.
+	// busy holds one value during a transaction; it guards the three fields below.
 	busy chan struct{}
+	// known is what this process knows of the files without reading them.
+	known *memory
 	// applied is the hash of what this process last brought into force, "" from the
 	// moment on when that may not be so any more.
 	applied string
@@ -28,6 +30,16 @@ type Output struct {
 
 	mu    sync.Mutex // guards state
 	state State
+}
+
+// seams are what tests replace.
+type seams struct {
+	run      func(context.Context, command.Spec) (command.Result, error) // command.Run
+	rand     func() float64                                              // in [0,1)
+	link     func(oldname, newname string) error                         // os.Link
+	identify func(fs.FileInfo) identity                                  // identify
+	read     func(h io.Reader, size int64, like []byte) ([]byte, error)  // readLike
+	hash     func(files []File, c Content) string                        // hash
 }
 
 // State is a snapshot of an output, for status pages.
@@ -66,10 +78,9 @@ func New(o Options) (*Output, error) {
 	return &Output{
 		opts:  o,
 		log:   o.Logger.With("output", o.Name),
-		run:   command.Run,
-		rand:  random,
-		link:  os.Link,
+		seams: seams{run: command.Run, rand: random, link: os.Link, identify: identify, read: readLike, hash: hash},
 		busy:  make(chan struct{}, 1),
+		known: newMemory(),
 		state: State{Name: o.Name},
 	}, nil
 }

@@ -25,6 +25,8 @@ import (
 //   - Every Resync the disk is read again and the verify command run. Where it fails
 //     the marker is removed, so that check and reload run and go on to be tried until they succeed.
 //
+// As with Apply, content's bytes must not be changed once render has returned them.
+//
 // A closed wake channel means that there will be no more events.
 func (o *Output) Run(ctx context.Context, wake <-chan struct{}, render func() (Content, error)) {
 	o.opts.Metrics.declare(o.opts.Name) // an output that never runs has no series

@@ -1,13 +1,11 @@
 package output
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,15 +26,16 @@ func stagedPrefix(output string, f File) string {
 
 const stagedSuffix = ".tmp"
 
-// stage writes a file beside the live one and returns its path. On an error
-// nothing is left behind. uid and gid of -1 mean whatever a new file gets.
+// stage writes a file beside the live one and returns its path, and the identity
+// that it has. On an error nothing is left behind. uid and gid of -1 mean whatever
+// a new file gets.
 //
 // The mode comes last: until the file is whole and has its owner, no one else
 // can read it, and a chown by the kernel's rules drops set-id bits.
-func (o *Output) stage(l *live, b []byte, mode fs.FileMode, uid, gid int) (path string, err error) {
+func (o *Output) stage(l *live, b []byte, mode fs.FileMode, uid, gid int) (path string, id identity, err error) {
 	h, err := os.CreateTemp(l.dir(), stagedPrefix(o.opts.Name, l.file)+"*"+stagedSuffix) // 0600, O_EXCL
 	if err != nil {
-		return "", wayOut(err, l.target, l.dir())
+		return "", id, wayOut(err, l.target, l.dir())
 	}
 	defer func() {
 		if err = errors.Join(err, h.Close()); err != nil {
@@ -45,15 +44,22 @@ func (o *Output) stage(l *live, b []byte, mode fs.FileMode, uid, gid int) (path 
 		}
 	}()
 	if err := chown(h, uid, gid); err != nil {
-		return "", err
+		return "", id, err
 	}
 	if _, err := h.Write(b); err != nil {
-		return "", err
+		return "", id, err
 	}
 	if err := h.Chmod(mode); err != nil {
-		return "", err
+		return "", id, err
 	}
-	return h.Name(), h.Sync()
+	if err := h.Sync(); err != nil {
+		return "", id, err
+	}
+	info, err := h.Stat()
+	if err != nil {
+		return "", id, err
+	}
+	return h.Name(), o.identityOf(l, info), nil
 }
 
 // chown changes the owner where it is another one, which is all that an agent
@@ -123,12 +129,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return nil
-}
-
-// readAll reads h, of which size bytes are expected.
-func readAll(h io.Reader, size int64) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.Grow(int(size) + bytes.MinRead)
-	_, err := buf.ReadFrom(h)
-	return buf.Bytes(), err
 }

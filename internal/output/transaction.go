@@ -26,7 +26,7 @@ type Result struct {
 // transaction is the state of one transaction.
 type transaction struct {
 	o       *Output
-	hash    string
+	sum     *sum              // of what was rendered
 	lives   []*live           // all files
 	changed []*live           // those that differ from the disk
 	staged  map[string]string // file name -> path of what is staged
@@ -43,6 +43,9 @@ type transaction struct {
 //
 // When ctx is done, the command that runs is stopped, which counts as its
 // failure: the files are put back as after any other. The error is an *Error.
+//
+// c's bytes must not be changed any more, also not after the return: the Output
+// keeps them as its memory of what is on disk.
 func (o *Output) Apply(ctx context.Context, c Content) (Result, error) {
 	return o.apply(ctx, ctx, c, false)
 }
@@ -58,6 +61,7 @@ func (o *Output) apply(lockCtx, ctx context.Context, c Content, resync bool) (Re
 			return o.fail(PhaseLock, err)
 		}
 		defer unlock()
+		defer t.finish()
 		return t.run(ctx, c, resync)
 	}()
 	t.res.Duration = o.opts.Now().Sub(start)
@@ -68,8 +72,11 @@ func (o *Output) apply(lockCtx, ctx context.Context, c Content, resync bool) (Re
 func (t *transaction) run(ctx context.Context, c Content, resync bool) error {
 	o := t.o
 	o.step("begin")
-	if err := t.compare(c); err != nil {
+	if err := t.compare(c, o.known, resync); err != nil {
 		return err
+	}
+	if t.res.Drift = len(t.changed) > 0 && t.sum.is(o.applied); t.res.Drift {
+		o.applied = "" // one drift, however often putting it right is tried
 	}
 	o.step("compared")
 	if len(t.changed) == 0 {
@@ -101,14 +108,30 @@ func (t *transaction) run(ctx context.Context, c Content, resync bool) error {
 	return nil
 }
 
-// compare is step 2 of the design: what differs.
-func (t *transaction) compare(c Content) error {
+// finish ends what compare has begun, however the transaction went: after it no
+// goroutine is left.
+func (t *transaction) finish() {
+	sum := t.sum.wait()
+	if t.lives == nil { // nothing was found out
+		return
+	}
+	t.res.Hash = sum
+	t.o.known.settle(t.lives, sum)
+}
+
+// compare is step 2 of the design: what differs, from m where it suffices. With
+// fresh it does not. finish, or a wait for t.sum, must follow.
+func (t *transaction) compare(c Content, m *memory, fresh bool) error {
 	c, err := t.o.normalise(c)
 	if err != nil {
 		return err
 	}
-	t.hash = hash(t.o.opts.Files, c)
-	lives, errs := t.o.observe(c)
+	if known := m.adopt(c); known && m.hash != "" {
+		t.sum = summed(m.hash)
+	} else {
+		t.sum = t.o.sum(c, m.hash)
+	}
+	lives, errs := t.o.observe(c, m, fresh)
 	if err := join(errs...); err != nil {
 		return t.o.fail(PhaseCompare, err)
 	}
@@ -119,10 +142,6 @@ func (t *transaction) compare(c Content) error {
 			t.res.Changed = append(t.res.Changed, l.file.Name)
 		}
 	}
-	t.res.Hash = t.hash
-	if t.res.Drift = len(t.changed) > 0 && t.o.applied == t.hash; t.res.Drift {
-		t.o.applied = "" // one drift, however often putting it right is tried
-	}
 	return nil
 }
 
@@ -130,8 +149,8 @@ func (t *transaction) compare(c Content) error {
 // daemon has them as well, so that nothing is left to do.
 func (t *transaction) inForce(ctx context.Context, resync bool) (bool, error) {
 	o := t.o
-	marked := o.readMarker() == t.hash
-	if !marked && o.unwritten != t.hash {
+	marked := t.sum.is(o.readMarker())
+	if !marked && !t.sum.is(o.unwritten) {
 		return false, nil
 	}
 	if resync {
@@ -148,16 +167,17 @@ func (t *transaction) inForce(ctx context.Context, resync bool) (bool, error) {
 		return true, t.remember()
 	}
 	t.res.Noop = true
-	o.applied = t.hash
+	o.applied = t.sum.wait()
 	return true, nil
 }
 
 func (t *transaction) stage(lives []*live) error {
 	for _, l := range lives {
-		path, err := t.o.stage(l, l.want, l.wantMode, l.wantUID, l.wantGID)
+		path, id, err := t.o.stage(l, l.want, l.wantMode, l.wantUID, l.wantGID)
 		if err != nil {
 			return t.o.fail(PhaseStage, fmt.Errorf("file %s: %w", l.file.Name, err))
 		}
+		l.staged = id
 		t.staged[l.file.Name] = path
 		t.o.step("staged:" + l.file.Name)
 	}
@@ -214,9 +234,9 @@ func (t *transaction) tell(ctx context.Context) error {
 // but it is no reason to roll back or reload what is in force.
 func (t *transaction) remember() error {
 	o := t.o
-	o.applied = t.hash
-	if err := o.writeMarker(t.hash); err != nil {
-		o.unwritten = t.hash
+	o.applied = t.sum.wait()
+	if err := o.writeMarker(o.applied); err != nil {
+		o.unwritten = o.applied
 		return o.fail(PhaseMarker, err)
 	}
 	o.unwritten = ""
@@ -225,11 +245,12 @@ func (t *transaction) remember() error {
 }
 
 // Check stages all files, runs the check command on them, and removes them
-// again. It takes no part in transactions; the error is an *Error.
+// again. It takes no part in transactions, nor in their memory; the error is an *Error.
 func (o *Output) Check(ctx context.Context, c Content) error {
 	defer o.tryLock()()
 	t := &transaction{o: o, staged: map[string]string{}, kept: map[string]string{}}
-	if err := t.compare(c); err != nil {
+	defer func() { t.sum.wait() }() // its goroutine ends here
+	if err := t.compare(c, newMemory(), true); err != nil {
 		return err
 	}
 	defer t.discard()
