@@ -12,13 +12,23 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
+// gcPercent is how far the heap may grow beyond what is in use, in percent,
+// where GOGC does not say. Nearly all of it is the cluster's objects, which
+// stay; Go's default of 100 would keep as much again free for garbage that we
+// do not make. In a cluster of 150,000 pods that is some 200 MB.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}))

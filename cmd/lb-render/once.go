@@ -68,7 +68,7 @@ func (p *program) open(ctx context.Context, f *onceFlags, readOnly bool) (*once,
 	if err != nil {
 		return nil, err
 	}
-	setup, err := agent.Build(l.settings, l.logger, nil, nil)
+	setup, err := agent.Build(l.settings, l.logger, nil, agent.Hooks{})
 	if err != nil {
 		return nil, err
 	}

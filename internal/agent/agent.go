@@ -127,6 +127,7 @@ type Agent struct {
 	moved       chan struct{} // a worker finished a pass
 	guard       guardState
 	problems    map[types.Problem]bool
+	noted       []types.Problem // the list that problems was made of
 	prints      string // fingerprint of the files that were last loaded
 }
 

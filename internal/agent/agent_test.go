@@ -234,7 +234,7 @@ func TestBuildReportsEverything(t *testing.T) {
 			Templates: map[string]string{"f": tmpl}, Reload: &Command{Args: []string{reload}}}
 	}
 	_, err := Build(&Settings{Outputs: []OutputSettings{out("a", "a.tmpl", "{{ .Nope }}"), out("b", "b.tmpl", "{{"), out("c", "missing.tmpl", "true")},
-		Templates: template.Options{Dir: dir}}, nil, nil, nil)
+		Templates: template.Options{Dir: dir}}, nil, nil, Hooks{})
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -153,6 +153,10 @@ func (a *Agent) reload(ctx, workers context.Context, ready bool) (switched bool)
 
 // noteProblems logs each problem when it comes and when it is gone.
 func (a *Agent) noteProblems(problems []types.Problem) {
+	if len(problems) == len(a.noted) && (len(problems) == 0 || &problems[0] == &a.noted[0]) {
+		return // the watcher shares the list as long as nothing in it changes
+	}
+	a.noted = problems
 	now := make(map[types.Problem]bool, len(problems))
 	for _, p := range problems {
 		now[p] = true

@@ -34,9 +34,16 @@ type renderer struct {
 	params    map[string]any
 }
 
-// Build parses and checks all that s names. Its error has every fault. m and
-// onState, which is called after each pass of an output, may be nil.
-func Build(s *Settings, log *slog.Logger, m *output.Metrics, onState func(name string, s output.State)) (*Setup, error) {
+// Hooks are what outputs call, with the output's name; each may be nil.
+type Hooks struct {
+	// State is output.Options.OnState: it is called after each pass of an output.
+	State func(output string, s output.State)
+	// Release is output.Options.Release: nobody looks at b any more.
+	Release func(output, file string, b []byte)
+}
+
+// Build parses and checks all that s names. Its error has every fault. m may be nil.
+func Build(s *Settings, log *slog.Logger, m *output.Metrics, on Hooks) (*Setup, error) {
 	var errs *multierror.Error
 	setup := &Setup{}
 	said := map[string]bool{} // partials are shared: a fault in one is said once
@@ -60,8 +67,11 @@ func Build(s *Settings, log *slog.Logger, m *output.Metrics, onState func(name s
 		}
 		o := os.Options
 		o.Logger, o.Metrics = log, m
-		if onState != nil {
-			o.OnState = func(s output.State) { onState(o.Name, s) }
+		if on.State != nil {
+			o.OnState = func(s output.State) { on.State(o.Name, s) }
+		}
+		if on.Release != nil {
+			o.Release = func(file string, b []byte) { on.Release(o.Name, file, b) }
 		}
 		for _, c := range []struct {
 			what string
@@ -120,7 +130,7 @@ func (a *Agent) load(watched []string) (l loadResult) {
 		if l.settings, l.err = a.opts.Load(); l.err != nil {
 			return l
 		}
-		if l.setup, l.err = Build(l.settings, a.log, a.outputs, a.onState); l.err != nil {
+		if l.setup, l.err = Build(l.settings, a.log, a.outputs, Hooks{State: a.onState, Release: a.onRelease}); l.err != nil {
 			return l
 		}
 		now := watchedFiles(l.settings, l.setup)

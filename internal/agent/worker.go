@@ -193,6 +193,20 @@ func (a *Agent) onState(name string, s output.State) {
 	a.passed()
 }
 
+// onRelease is called by an output with bytes that it needs no more: the next
+// render writes into them.
+func (a *Agent) onRelease(name, file string, b []byte) {
+	a.mu.Lock()
+	w := a.workers[name]
+	a.mu.Unlock()
+	if w == nil {
+		return
+	}
+	if t := w.renderer.Load().templates[file]; t != nil {
+		t.Recycle(b)
+	}
+}
+
 // passed tells the loop that a worker has finished a pass.
 func (a *Agent) passed() {
 	select {

@@ -45,9 +45,9 @@
 // # Memory and time
 //
 // An Output keeps one copy of what is on disk: the slices of the Content that it
-// was given, so these must not be changed afterwards. A change of a few bytes in a
-// large file costs writing and syncing the whole file; hashing takes place beside
-// it, and nothing is read. Content that is on disk already costs a comparison in
+// was given, so these must not be changed before Options.Release gives them back.
+// A change of a few bytes in a large file costs writing and syncing the whole
+// file; hashing takes place beside it, and nothing is read. Content that is on disk already costs a comparison in
 // memory, and is hashed once.
 //
 // # After a rollback

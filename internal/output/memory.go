@@ -64,6 +64,25 @@ func (m *memory) put(name string, k known) {
 	m.files[name] = k
 }
 
+// all are the remembered bytes of all files.
+func (m *memory) all() Content {
+	c := make(Content, len(m.files))
+	for name, k := range m.files {
+		c[name] = k.bytes
+	}
+	return c
+}
+
+// refersTo tells whether some remembered bytes are b, or a part of it.
+func (m *memory) refersTo(b []byte) bool {
+	for _, k := range m.files {
+		if len(k.bytes) > 0 && &k.bytes[0] == &b[0] { // a part is always the beginning: see readLike
+			return true
+		}
+	}
+	return false
+}
+
 // adopt replaces what is in c by the remembered bytes that are equal to it, and
 // tells whether all of it was. From then on same is enough: bytes that are not
 // the remembered ones differ from them.

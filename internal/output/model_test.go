@@ -30,6 +30,12 @@ func TestRandomWalk(t *testing.T) {
 			w.clock = &coarse{now: time.Now(), stamps: map[[2]uint64]stamp{}}
 			h.opts.Now = func() time.Time { return w.clock.now }
 			h.opts.NoRollback = seed%3 == 2
+			// What is given back is overwritten: nothing of it may be seen again.
+			h.opts.Release = func(_ string, b []byte) {
+				for i := range b {
+					b[i] = '!'
+				}
+			}
 			w.restart()
 			for range 150 {
 				w.step()
@@ -224,6 +230,11 @@ func (w *walk) step() {
 		return
 	}
 	w.trace = append(w.trace, fmt.Sprintf("apply %s: %v", v, err))
+	for name, k := range w.o.known.files {
+		if strings.HasPrefix(string(k.bytes), "!") {
+			w.t.Errorf("what is remembered of file %s was given back", name)
+		}
+	}
 	w.wantWhole(w.variants...)
 	w.wantNothingStaged()
 	if err == nil {

@@ -50,6 +50,10 @@ type Options struct {
 	// OnState, if set, is called by Run, in its goroutine, after each pass and when
 	// newer input begins to wait. It must not block.
 	OnState func(State)
+	// Release, if set, is called with bytes of a Content, or of what was read from the
+	// disk, that this output will not look at any more: they may be used for something
+	// else. It is called at the end of a transaction, and must not block. nil: they are garbage.
+	Release func(file string, b []byte)
 	// Hook is for tests: it is called with a step's name before and between the steps of
 	// a transaction. See the package comment for the names.
 	Hook func(step string)

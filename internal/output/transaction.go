@@ -45,7 +45,7 @@ type transaction struct {
 // failure: the files are put back as after any other. The error is an *Error.
 //
 // c's bytes must not be changed any more, also not after the return: the Output
-// keeps them as its memory of what is on disk.
+// keeps them as its memory of what is on disk, until Options.Release.
 func (o *Output) Apply(ctx context.Context, c Content) (Result, error) {
 	return o.apply(ctx, ctx, c, false)
 }
@@ -61,6 +61,7 @@ func (o *Output) apply(lockCtx, ctx context.Context, c Content, resync bool) (Re
 			return o.fail(PhaseLock, err)
 		}
 		defer unlock()
+		defer o.release(c, o.known.all())
 		defer t.finish()
 		return t.run(ctx, c, resync)
 	}()
@@ -117,6 +118,24 @@ func (t *transaction) finish() {
 	}
 	t.res.Hash = sum
 	t.o.known.settle(t.lives, sum)
+}
+
+// release gives back what was rendered, and what was known before, unless it is known now.
+func (o *Output) release(c, before Content) {
+	if o.opts.Release == nil {
+		return
+	}
+	give := func(name string, b []byte) {
+		if len(b) > 0 && !o.known.refersTo(b) {
+			o.opts.Release(name, b)
+		}
+	}
+	for name, b := range c {
+		give(name, b)
+		if old := before[name]; !same(old, b) {
+			give(name, old)
+		}
+	}
 }
 
 // compare is step 2 of the design: what differs, from m where it suffices. With

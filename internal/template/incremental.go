@@ -27,6 +27,8 @@ type session struct {
 	root   root
 	params identities // the maps and lists in root.Params
 	last   *rendering // what the last render wrote
+	free   []byte     // room for the next one
+	given  bool       // the caller needs last no more
 	spare  *frame     // the frame of the one before that, emptied
 	fresh  []span     // of the output: what was not copied from the last one
 	filter memos
@@ -158,14 +160,23 @@ func (inc *incremental) render(dot root) ([]byte, []span, error) {
 		last = &rendering{}
 	}
 	out := &sink{was: last.bytes, fresh: s.fresh[:0], note: true}
-	out.bytes = make([]byte, 0, len(last.bytes)+len(last.bytes)/64+4096)
+	if size := len(last.bytes) + len(last.bytes)/64 + 4096; cap(s.free) >= size {
+		out.bytes = s.free[:0]
+	} else {
+		out.bytes = make([]byte, 0, size)
+	}
+	s.free = nil
 	now := s.spare
 	s.into, s.here, s.vars, s.rest = out, s.newScope(rankRoot, now, last.frame, 0, 0), nil, reflect.Value{}
 	err := inc.main.Execute(out, dot)
 	s.into, s.here, s.vars, s.rest, s.run.cc, s.run.depth = nil, nil, nil, reflect.Value{}, nil, 0
 	if err != nil {
 		now.reset()
+		s.free = out.bytes
 		return nil, nil, err
+	}
+	if s.given {
+		s.free, s.given = last.bytes, false
 	}
 	s.fresh = append(out.fresh, span{out.mark, len(out.bytes)})
 	s.spare = last.frame
@@ -180,7 +191,23 @@ func (inc *incremental) render(dot root) ([]byte, []span, error) {
 func (inc *incremental) forget() {
 	inc.mu.Lock()
 	defer inc.mu.Unlock()
-	inc.session.last, inc.session.spare = nil, nil
+	s := &inc.session
+	s.last, s.spare, s.given = nil, nil, false
+}
+
+// recycle takes bytes that nobody else will look at any more. Those of the last
+// render are still copied from in the next one.
+func (inc *incremental) recycle(b []byte) {
+	inc.mu.Lock()
+	defer inc.mu.Unlock()
+	s := &inc.session
+	switch {
+	case cap(b) == 0:
+	case s.last != nil && cap(s.last.bytes) > 0 && &s.last.bytes[:1][0] == &b[:1][0]:
+		s.given = true
+	case cap(b) > cap(s.free):
+		s.free = b
+	}
 }
 
 // variable is _var: a variable from outside of the body that is executed.
@@ -226,7 +253,7 @@ func rangeOver[T comparable](s *session, id int, vars []reflect.Value, values []
 			}
 		}
 	}
-	now, last := here.nextRange(id), here.lastRange(id, values)
+	now, last := here.nextRange(id), here.lastRange(id, values, list[0])
 	now.vars = values
 	was := reader{keys: last.keys}
 	defer func(vars []reflect.Value) { s.vars = vars }(s.vars)
@@ -318,20 +345,32 @@ func (s *scope) nextRange(id int) *sequence {
 }
 
 // lastRange is the sequence of the last render for this execution of a range:
-// the next one whose variables were the same. If there is none, it is empty.
-func (s *scope) lastRange(id int, vars []any) *sequence {
+// one near the expected place whose variables were the same, best one that
+// began with the same element. If there is none, it is empty.
+func (s *scope) lastRange(id int, vars []any, first any) *sequence {
 	if s.was == nil {
 		return &sequence{}
 	}
 	list := s.was.ranges[id]
-	for n := range list {
-		i := (s.ranges[id] + n) % len(list)
-		if same(list[i].vars, vars) {
-			s.ranges[id] = i + 1
-			return list[i]
+	next := s.ranges[id]
+	best := -1
+	for i := max(next-lookAround, 0); i < min(next+lookAround, len(list)); i++ {
+		if !same(list[i].vars, vars) {
+			continue
+		}
+		if list[i].keys[0] == first {
+			best = i
+			break
+		}
+		if best < 0 && i >= next {
+			best = i
 		}
 	}
-	return &sequence{}
+	if best < 0 {
+		return &sequence{}
+	}
+	s.ranges[id] = best + 1
+	return list[best]
 }
 
 func same(a, b []any) bool {

@@ -113,7 +113,8 @@ func (t *Template) UsesEndpoints() bool { return t.usesEndpoints }
 
 // Render executes the template. It takes values of package types for what they
 // were as long as their pointers are the same: published values are immutable.
-// The bytes that it returns must not be changed; the next render copies from them. The dot is cc with params beside it as
+// The bytes that it returns must not be changed, since the next render copies from
+// them; they stay what they are until they are given to Recycle. The dot is cc with params beside it as
 // .Params; whole numbers in params are ints whatever YAML made of them. An
 // error names file, line and the expression, and no bytes are returned with it.
 func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byte, error) {
@@ -126,6 +127,15 @@ func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byt
 		return nil, fmt.Errorf("rendering %s: %w", t.name, explain(err, dot))
 	}
 	return out, nil
+}
+
+// Recycle takes back bytes that Render has returned, once nobody else will look
+// at them any more: a later render writes into them. Not calling it costs their
+// garbage; for an output of megabytes that is most of what a small change costs.
+func (t *Template) Recycle(b []byte) {
+	if t.memory != nil {
+		t.memory.recycle(b)
+	}
 }
 
 // render renders from memory. Where that fails it renders as text/template

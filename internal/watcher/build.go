@@ -56,12 +56,14 @@ func (w *Watcher) build(all bool) {
 	d := w.stores.take()
 	w.apply(d, all)
 	if w.authored == nil {
+		w.joined = map[string]*joined{}
 		return // no document was ever valid: there is nothing to serve by
 	}
 	if w.unsaved {
 		w.saveLastValid()
 	}
 	next, differs := w.resolve(all, len(d.nodes) > 0, d.services)
+	w.joined = map[string]*joined{}
 	if !differs {
 		w.metrics.WatchClusterConfig("noop")
 		return
@@ -151,10 +153,11 @@ func (w *Watcher) apply(d dirty, all bool) {
 
 	endpoints := make(map[string]*v1.Endpoints, len(services))
 	for k := range services {
-		sl := slicesOf[k]
-		slices.SortFunc(sl, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
-		w.joined[k] = w.join(sl)
-		endpoints[k] = w.joined[k].endpoints(k)
+		j := w.join(slicesOf[k])
+		endpoints[k] = j.endpoints(k)
+		if !all {
+			w.joined[k] = j
+		}
 	}
 	w.Lock()
 	defer w.Unlock()
@@ -166,7 +169,6 @@ func (w *Watcher) apply(d dirty, all bool) {
 		}
 		if len(slicesOf[k]) == 0 {
 			delete(w.AllEndpoints, k)
-			delete(w.joined, k)
 		} else {
 			w.AllEndpoints[k] = endpoints[k]
 		}

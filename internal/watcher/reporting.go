@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -20,12 +21,15 @@ type reporting struct {
 	cache.ListerWatcherWithContext
 	plain  cache.ListerWatcher
 	report func(error)
+	// strip is applied to every object of a list that is not streamed. The pages
+	// of such a list are gathered before the store sees any; 150,000 pods that are whole would be gigabytes.
+	strip cache.TransformFunc
 	// told is the newest error of a list or watch, which the reflector gives out once more.
 	told *atomic.Pointer[error]
 }
 
-func newReporting(lw cache.ListerWatcher, report func(error)) reporting {
-	return reporting{cache.ToListerWatcherWithContext(lw), lw, report, &atomic.Pointer[error]{}}
+func newReporting(lw cache.ListerWatcher, report func(error), strip cache.TransformFunc) reporting {
+	return reporting{cache.ToListerWatcherWithContext(lw), lw, report, strip, &atomic.Pointer[error]{}}
 }
 
 func (r reporting) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -44,7 +48,13 @@ func (r reporting) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 		r.report(err)
 	}
 	r.told.Store(&err)
-	return list, err
+	if err != nil || r.strip == nil {
+		return list, err
+	}
+	return list, meta.EachListItem(list, func(o runtime.Object) error {
+		_, err := r.strip(o) // where it is
+		return err
+	})
 }
 
 func (r reporting) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

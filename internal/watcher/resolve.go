@@ -144,10 +144,7 @@ func describePorts(ports []v1.ServicePort) string {
 // listener resolves one port of an entry; nil if it has no endpoint.
 func (w *Watcher) listener(e entry, svc *v1.Service, p v1.ServicePort) *types.Listener {
 	service := key(svc)
-	var candidates []*candidate
-	if j := w.joined[service]; j != nil {
-		candidates = j.ports[portKey{p.Name, string(p.Protocol)}]
-	}
+	candidates := w.joinedOf(service).ports[portKey{p.Name, string(p.Protocol)}]
 	vip := &w.plan.vips[e.vip]
 	served := selectEndpoints(candidates, vip.family, string(p.Protocol), w.localOnly())
 	if len(served.endpoints) == 0 {
@@ -182,6 +179,7 @@ func (w *Watcher) listener(e entry, svc *v1.Service, p v1.ServicePort) *types.Li
 		}
 	}
 	names := endpointNames(served.endpoints, served.draining)
+	l.Endpoints = make([]*types.Endpoint, 0, len(served.endpoints))
 	for _, c := range served.endpoints {
 		l.Endpoints = append(l.Endpoints, w.endpoint(c, names[c], 1))
 	}

@@ -59,12 +59,21 @@ func selectEndpoints(all []*candidate, family, protocol, node string) selected {
 type serverPool struct {
 	*types.ServerPool
 	byNode map[string]*types.RealServer
+	// known are the servers with a weight that there were: those of different
+	// listeners are mostly the same.
+	known map[types.RealServer]*types.RealServer
 }
+
+// maxKnown bounds known; thresholds make endless combinations.
+const maxKnown = 50_000
 
 // newPool makes the pool of a family; old is the one before, or nil. What is
 // the same in both has the same pointer, and if all is, so is the pool.
 func newPool(family string, nodes []*types.Node, old *serverPool) *serverPool {
-	p := &serverPool{byNode: map[string]*types.RealServer{}}
+	p := &serverPool{byNode: map[string]*types.RealServer{}, known: map[types.RealServer]*types.RealServer{}}
+	if old != nil {
+		p.known = old.known
+	}
 	byAddress := map[string]*types.RealServer{}
 	var list []*types.RealServer
 	for _, n := range nodes {
@@ -104,23 +113,24 @@ func newPool(family string, nodes []*types.Node, old *serverPool) *serverPool {
 // each node. The thresholds of an entry are for the whole service; each gets its share by weight.
 func (p *serverPool) weighted(weights map[string]int, o types.IPVSOptions) []*types.RealServer {
 	total := 0
-	of := map[string]*types.RealServer{}
+	of := map[*types.RealServer]int{} // weights of two nodes with one address come together
 	for node, n := range weights {
-		base := p.byNode[node]
-		if base == nil {
-			continue
+		if base := p.byNode[node]; base != nil {
+			of[base] += n
+			total += n
 		}
-		total += n
-		rs := of[base.Address]
-		if rs == nil {
-			rs = &types.RealServer{Address: base.Address, Node: base.Node}
-			of[base.Address] = rs
-		}
-		rs.Weight += n
 	}
-	out := slices.Collect(maps.Values(of))
-	for _, rs := range out {
-		rs.UThreshold, rs.LThreshold = share(o.UThreshold, o.LThreshold, rs.Weight, total)
+	out := make([]*types.RealServer, 0, len(of))
+	for base, weight := range of {
+		rs := types.RealServer{Address: base.Address, Node: base.Node, Weight: weight}
+		rs.UThreshold, rs.LThreshold = share(o.UThreshold, o.LThreshold, weight, total)
+		if p.known[rs] == nil {
+			if len(p.known) >= maxKnown {
+				clear(p.known)
+			}
+			p.known[rs] = &rs
+		}
+		out = append(out, p.known[rs])
 	}
 	slices.SortFunc(out, func(a, b *types.RealServer) int { return types.CompareVIP(a.Address, b.Address) })
 	return out
@@ -274,8 +284,7 @@ func (w *Watcher) serviceEndpoints(svc *v1.Service) *types.ServiceEndpoints {
 			p.Protocol = v1.ProtocolTCP
 		}
 		sp := types.ServicePort{Name: p.Name, Port: int(p.Port), Protocol: string(p.Protocol)}
-		if j := w.joined[key(svc)]; j != nil {
-			list := j.ports[portKey{p.Name, string(p.Protocol)}]
+		if list := w.joinedOf(key(svc)).ports[portKey{p.Name, string(p.Protocol)}]; len(list) > 0 {
 			four := selectEndpoints(list, types.IPv4, sp.Protocol, "").endpoints
 			six := selectEndpoints(list, types.IPv6, sp.Protocol, "").endpoints
 			both := slices.Concat(four, six)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -42,6 +43,7 @@ type joined struct{ ports map[portKey][]*candidate }
 // join puts the slices of one service together. One address, port and
 // protocol counts once; the readiest copy wins, whatever the order.
 func (w *Watcher) join(all []*discoveryv1.EndpointSlice) *joined {
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 	type where struct {
 		portKey
 		addr netip.Addr
@@ -90,6 +92,22 @@ func (w *Watcher) join(all []*discoveryv1.EndpointSlice) *joined {
 		})
 	}
 	return j
+}
+
+// joinedOf are the joined endpoints of a service: those that apply has made for
+// this build, or else from its slices as they are now.
+func (w *Watcher) joinedOf(service string) *joined {
+	if j := w.joined[service]; j != nil {
+		return j
+	}
+	s := w.stores
+	s.mu.Lock()
+	var all []*discoveryv1.EndpointSlice
+	for _, slice := range s.byService[service] {
+		all = append(all, slice)
+	}
+	s.mu.Unlock()
+	return w.join(all)
 }
 
 // warnSlice logs a fault of a slice once, until it changes.
@@ -173,7 +191,7 @@ func (j *joined) endpoints(service string) *v1.Endpoints {
 	subsets := map[group]*v1.EndpointSubset{}
 	var order []group
 	for k, list := range j.ports {
-		for _, c := range list {
+		for i, c := range list {
 			g := group{k, c.port}
 			if subsets[g] == nil {
 				subsets[g] = &v1.EndpointSubset{Ports: []v1.EndpointPort{{Name: k.name, Port: int32(c.port), Protocol: v1.Protocol(k.protocol)}}}
@@ -181,6 +199,9 @@ func (j *joined) endpoints(service string) *v1.Endpoints {
 			}
 			a := v1.EndpointAddress{IP: c.ip, Hostname: c.hostname, TargetRef: c.target, NodeName: c.nodeName}
 			if c.ready {
+				if subsets[g].Addresses == nil {
+					subsets[g].Addresses = make([]v1.EndpointAddress, 0, len(list)-i)
+				}
 				subsets[g].Addresses = append(subsets[g].Addresses, a)
 			} else {
 				subsets[g].NotReadyAddresses = append(subsets[g].NotReadyAddresses, a)
@@ -190,6 +211,7 @@ func (j *joined) endpoints(service string) *v1.Endpoints {
 	slices.SortFunc(order, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.port, b.port))
 	})
+	out.Subsets = make([]v1.EndpointSubset, 0, len(order))
 	for _, g := range order {
 		out.Subsets = append(out.Subsets, *subsets[g])
 	}

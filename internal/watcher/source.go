@@ -151,7 +151,7 @@ func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWa
 	// What the reflector says we report ourselves, once; its own words are for debugging.
 	logger := logr.FromSlogHandler(debugOnly{w.logger.With("resource", resource).Handler()})
 	ctx = logr.NewContext(ctx, logger)
-	reporting := newReporting(lw, report)
+	reporting := newReporting(lw, report, strip(resource, into))
 	r := cache.NewReflectorWithOptions(reporting, example, into, cache.ReflectorOptions{Name: resource, Logger: &logger, Backoff: reconnect()})
 	backoff := reconnect()
 	for ctx.Err() == nil {
@@ -170,6 +170,14 @@ func (w *Watcher) follow(ctx context.Context, resource string, lw cache.ListerWa
 		case <-time.After(pause):
 		}
 	}
+}
+
+// strip is how a store strips the objects of a page. The ConfigMap is copied for it, and stays for the store.
+func strip(resource string, into cache.ReflectorStore) cache.TransformFunc {
+	if s, ok := into.(cache.TransformingStore); ok && resource != ConfigMaps {
+		return s.Transformer()
+	}
+	return nil
 }
 
 // debugOnly lowers the level of whatever is logged through it.

@@ -12,9 +12,9 @@ import (
 // objects are the store's own (see Source): a copy of each of 150,000 pods
 // would be 190 MB of garbage at the start. Stripping twice does nothing.
 
-// stripMeta keeps what identifies an object, and its labels.
+// stripMeta keeps what names an object, its version, and its labels.
 func (in *interner) stripMeta(m *metav1.ObjectMeta) {
-	*m = metav1.ObjectMeta{Name: m.Name, Namespace: in.text(m.Namespace), UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: in.labels(m.Labels)}
+	*m = metav1.ObjectMeta{Name: m.Name, Namespace: in.text(m.Namespace), ResourceVersion: m.ResourceVersion, Labels: in.labels(m.Labels)}
 }
 
 func (in *interner) service(s *v1.Service) *v1.Service {
@@ -56,7 +56,7 @@ func (in *interner) slice(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 			Conditions: discoveryv1.EndpointConditions{Ready: in.bool(c.Ready), Serving: in.bool(c.Serving), Terminating: in.bool(c.Terminating)},
 		}
 		if t := e.TargetRef; t != nil {
-			*t = v1.ObjectReference{Kind: in.text(t.Kind), Namespace: in.text(t.Namespace), Name: t.Name, UID: t.UID}
+			*t = v1.ObjectReference{Kind: in.text(t.Kind), Namespace: in.text(t.Namespace), Name: t.Name}
 		}
 	}
 	return s

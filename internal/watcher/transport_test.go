@@ -51,7 +51,7 @@ func clientOf(t *testing.T, s *httptest.Server) (source *apiSource, tokenFile st
 func watchOnce(t *testing.T, source *apiSource) (reports <-chan error, stop func()) {
 	t.Helper()
 	ch := make(chan error, 100)
-	r := newReporting(source.ListerWatcher(Services), func(err error) { ch <- err })
+	r := newReporting(source.ListerWatcher(Services), func(err error) { ch <- err }, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { // ends with ctx
