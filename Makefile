@@ -1,4 +1,4 @@
-# build  demo  test  unit  e2e  controlplane  lint  golden  fuzz  install  clean  — "make" alone builds.
+# build  demo  test  unit  e2e  controlplane  lint  golden  fuzz  bench  install  clean  — "make" alone builds.
 PREFIX ?= /usr/local
 DESTDIR ?=
 GO ?= go
@@ -9,7 +9,7 @@ BUILD = $(GO) build -trimpath -ldflags '-X main.release=$(VERSION)'
 # A tool of its own version, without becoming a dependency of the product.
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test unit e2e controlplane lint golden fuzz install clean
+.PHONY: all build demo test unit e2e controlplane lint golden fuzz bench install clean
 all: build
 
 build:
@@ -54,6 +54,23 @@ fuzz:
 	@set -e; for p in $$(grep -rl '^func Fuzz' --include='*_test.go' internal | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz[A-Za-z0-9_]+' $$p/*_test.go | cut -c6-); do \
 			echo "== $$p $$f"; $(GO) test ./$$p -run '^$$' -fuzz "^$$f$$" -fuzztime 60s; done; done
+
+# Every figure of docs/performance.md, which is rewritten, in one run. out/bench.txt is what
+# benchstat takes. Let nothing else run meanwhile; it takes some 20 minutes, and 4 GB of memory.
+BENCH = $(GO) test -run '^$$' -timeout 60m -count $(BENCH_COUNT)
+BENCH_COUNT ?= 10
+bench: build
+	@mkdir -p out
+	@{ set -e; \
+	$(BENCH) -bench '^BenchmarkEvent$$' -benchtime 20x ./test/bench; \
+	$(BENCH) -bench '^BenchmarkRender$$/^(plain|full)$$' -benchtime 3x ./test/bench; \
+	$(BENCH) -bench '^BenchmarkRender$$/^(one|one-not-copying|percent)$$' -benchtime 100x ./test/bench; \
+	$(BENCH) -bench '^BenchmarkBuild$$/^all$$' -benchtime 1x ./internal/watcher; \
+	$(BENCH) -bench '^BenchmarkBuild$$/^(slice|heartbeat)$$' -benchtime 1000x ./internal/watcher; \
+	$(GO) test -run '^$$' -timeout 60m -bench '^BenchmarkPeakRSS$$' -benchtime 1x ./test/bench; \
+	} > out/bench.txt || { cat out/bench.txt; exit 1; }
+	$(GO) run ./test/bench/table out/bench.txt docs/performance.md
+	@sed -n '/made by make bench/,/<!-- end/p' docs/performance.md
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/lb-render/templates

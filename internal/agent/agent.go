@@ -128,7 +128,7 @@ type Agent struct {
 	guard       guardState
 	problems    map[types.Problem]bool
 	noted       []types.Problem // the list that problems was made of
-	prints      string // fingerprint of the files that were last loaded
+	prints      string          // fingerprint of the files that were last loaded
 }
 
 // release is a ClusterConfig that the guard let through.

@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"text/template"
 
@@ -50,8 +51,17 @@ type sink struct {
 
 // Write implements io.Writer for what an execution writes.
 func (s *sink) Write(b []byte) (int, error) {
+	s.grow(len(b))
 	s.bytes = append(s.bytes, b...)
 	return len(b), nil
+}
+
+// grow makes room for n bytes. It doubles, where append would add a quarter:
+// a first render of megabytes would be copied five times over.
+func (s *sink) grow(n int) {
+	if len(s.bytes)+n > cap(s.bytes) {
+		s.bytes = append(make([]byte, 0, max(2*cap(s.bytes), len(s.bytes)+n)), s.bytes...)
+	}
 }
 
 // copy appends what is in the last version at [from, to).
@@ -59,6 +69,7 @@ func (s *sink) copy(from, to int) {
 	if s.note {
 		s.fresh = append(s.fresh, span{s.mark, len(s.bytes)})
 	}
+	s.grow(to - from)
 	s.bytes = append(s.bytes, s.was[from:to]...)
 	s.mark = len(s.bytes)
 }
@@ -70,13 +81,13 @@ type scope struct {
 	base     int    // where now begins in the sink's bytes
 	wasBase  int    // where was begins in the sink's last version
 	ranges   []int  // how often each range was executed, by site
-	calls    []reader
-	includes []reader
+	calls    []reader[any]
+	includes []reader[any]
 }
 
 func (s *session) newScope(rank int, now, was *frame, base, wasBase int) *scope {
 	sc := &scope{rank: rank, now: now, was: was, base: base, wasBase: wasBase,
-		ranges: make([]int, len(s.sites)), calls: make([]reader, len(s.sites)), includes: make([]reader, len(s.sites))}
+		ranges: make([]int, len(s.sites)), calls: make([]reader[any], len(s.sites)), includes: make([]reader[any], len(s.sites))}
 	return sc
 }
 
@@ -254,8 +265,10 @@ func rangeOver[T comparable](s *session, id int, vars []reflect.Value, values []
 		}
 	}
 	now, last := here.nextRange(id), here.lastRange(id, values, list[0])
-	now.vars = values
-	was := reader{keys: last.keys}
+	now.vars, now.list, now.start = values, list, len(s.into.bytes)-here.base
+	now.ends = slices.Grow(now.ends, len(list))
+	known, _ := last.list.([]T)
+	was := reader[T]{keys: known}
 	defer func(vars []reflect.Value) { s.vars = vars }(s.vars)
 	for i := 0; i < len(list); {
 		at, found := was.find(list[i])
@@ -266,13 +279,9 @@ func rangeOver[T comparable](s *session, id int, vars []reflect.Value, values []
 			i++
 			continue
 		}
-		// As far as the elements are the same, and their text is in one piece, it is copied at once.
-		end := at + 1
-		for i++; i < len(list) && end < len(last.keys) && last.keys[end] == any(list[i]) && last.spans[end].start == last.spans[end-1].end; i++ {
-			end++
-		}
-		was.next = end
-		s.copyElements(now, last, at, end)
+		n := was.run(at, list[i:]) // neighbours are copied at once
+		s.copyElements(now, last, at, at+n)
+		i += n
 	}
 	return false, nil
 }
@@ -280,22 +289,21 @@ func rangeOver[T comparable](s *session, id int, vars []reflect.Value, values []
 // copyElements copies the text of elements [at, end) of was, which is in one piece, and notes them in now.
 func (s *session) copyElements(now, was *sequence, at, end int) {
 	start := len(s.into.bytes) - s.here.base
-	s.into.copy(s.here.wasBase+was.spans[at].start, s.here.wasBase+was.spans[end-1].end)
+	from := was.from(at)
+	s.into.copy(s.here.wasBase+from, s.here.wasBase+was.ends[end-1])
 	if len(was.inner) > 0 || len(now.inner) > 0 {
-		for len(now.inner) < len(now.keys) {
+		for len(now.inner) < len(now.ends) {
 			now.inner = append(now.inner, nil)
 		}
 		for i := at; i < end; i++ {
 			now.inner = append(now.inner, was.at(i))
 		}
 	}
-	now.keys = append(now.keys, was.keys[at:end]...)
-	first, moved := len(now.spans), start-was.spans[at].start
-	now.spans = append(now.spans, was.spans[at:end]...)
+	first, moved := len(now.ends), start-from
+	now.ends = append(now.ends, was.ends[at:end]...)
 	if moved != 0 {
-		for i := range now.spans[first:] {
-			now.spans[first+i].start += moved
-			now.spans[first+i].end += moved
+		for i := range now.ends[first:] {
+			now.ends[first+i] += moved
 		}
 	}
 }
@@ -312,7 +320,7 @@ func (s *session) body(site *site, element any, rank int, now, was *sequence, at
 		inner = newFrame(len(s.sites))
 		sc := s.newScope(rank, inner, nil, start, 0)
 		if at >= 0 {
-			sc.was, sc.wasBase = was.at(at), here.wasBase+was.spans[at].start
+			sc.was, sc.wasBase = was.at(at), here.wasBase+was.from(at)
 		}
 		s.here = sc
 	}
@@ -325,7 +333,7 @@ func (s *session) body(site *site, element any, rank int, now, was *sequence, at
 	if inner != nil && inner.empty() {
 		inner = nil
 	}
-	now.add(element, span{start - here.base, len(s.into.bytes) - here.base}, inner)
+	now.end(len(s.into.bytes)-here.base, inner)
 	return nil
 }
 
@@ -358,7 +366,7 @@ func (s *scope) lastRange(id int, vars []any, first any) *sequence {
 		if !same(list[i].vars, vars) {
 			continue
 		}
-		if list[i].keys[0] == first {
+		if list[i].first() == first {
 			best = i
 			break
 		}
@@ -410,6 +418,7 @@ func (s *session) callSite(id int, dot reflect.Value) (bool, error) {
 	was := &here.calls[id]
 	was.keys = last.keys
 	at, found := was.find(element)
+	now.keys, now.froms = append(now.keys, element), append(now.froms, len(s.into.bytes)-here.base)
 	if found {
 		s.copyElements(now, last, at, at+1)
 		return false, nil

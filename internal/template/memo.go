@@ -1,6 +1,10 @@
 package template
 
-import "github.com/lb-render/lb-render/internal/types"
+import (
+	"slices"
+
+	"github.com/lb-render/lb-render/internal/types"
+)
 
 // memos are ofProtocol with a memory, by protocol.
 type memos map[string]*memo
@@ -15,21 +19,18 @@ func (m memos) ofProtocol(protocol string, list []*types.Listener) ([]*types.Lis
 // memo remembers one protocol: where a few listeners of a long list have
 // been replaced by others with the same VIP, port and protocol, the outcome
 // is the last one with these replaced, and nothing has to be checked anew.
-type memo struct {
-	in, out []*types.Listener
-	spare   []*types.Listener // an out before the last, for another use
-}
+type memo struct{ in, out []*types.Listener }
 
 func (m *memo) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
 	if out, ok := m.replaced(list); ok {
-		m.in, m.out, m.spare = list, out, m.out
+		m.in, m.out = list, out
 		return out, nil
 	}
 	out, err := ofProtocol(protocol, list)
 	if err != nil {
 		return nil, err
 	}
-	m.in, m.out, m.spare = list, out, nil
+	m.in, m.out = list, out
 	return out, nil
 }
 
@@ -41,7 +42,7 @@ func (m *memo) replaced(list []*types.Listener) ([]*types.Listener, bool) {
 	all := len(m.out) == len(m.in) // the outcome is the list itself
 	out := list
 	if !all {
-		out = append(m.spare[:0], m.out...)
+		out = slices.Clone(m.out)
 	}
 	at := 0 // in out
 	for i, l := range list {

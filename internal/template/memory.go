@@ -1,6 +1,10 @@
 package template
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/lb-render/lb-render/internal/types"
+)
 
 // What the last render wrote is remembered as places in its output, not as
 // copies: a text is the bytes and, by site, where in them each element is.
@@ -23,14 +27,30 @@ type frame struct {
 // sequence is the elements of one range, or the dots of a template call, in
 // the order in which they were written.
 type sequence struct {
-	vars  []any // what the variables from outside were
-	keys  []any // pointers to the elements
-	spans []span
+	vars []any // what the variables from outside were
+	// list is what a range went over, a []*types.Listener and so on. Nobody changes
+	// a list that a template has seen: it is published, or made for this one use.
+	list  any
+	keys  []any    // of a call: the dots; nil for a range
+	start int      // of a range: where the text of the first element begins
+	froms []int    // of a call: where the text of each dot begins
+	ends  []int    // where each text ends; in a range the next one begins there
 	inner []*frame // of those elements that have sites in them; else nil
 }
 
 // span is a place in a text: bytes from start to before end.
 type span struct{ start, end int }
+
+// from is where the text of the i-th element begins.
+func (s *sequence) from(i int) int {
+	switch {
+	case s.froms != nil:
+		return s.froms[i]
+	case i == 0:
+		return s.start
+	}
+	return s.ends[i-1]
+}
 
 // includes are the texts of one include, in order.
 type includes struct {
@@ -69,7 +89,7 @@ func (f *frame) reset() {
 func (s *sequence) reset() {
 	clear(s.keys)
 	clear(s.inner)
-	s.vars, s.keys, s.spans, s.inner = nil, s.keys[:0], s.spans[:0], s.inner[:0]
+	*s = sequence{keys: s.keys[:0], froms: s.froms[:0], ends: s.ends[:0], inner: s.inner[:0]}
 }
 
 // empty reports whether nothing at all is remembered.
@@ -82,11 +102,30 @@ func (f *frame) empty() bool {
 	return true
 }
 
-// add notes an element.
-func (s *sequence) add(key any, at span, inner *frame) {
-	s.keys, s.spans = append(s.keys, key), append(s.spans, at)
+// first is the first element of a range.
+func (s *sequence) first() any {
+	switch list := s.list.(type) {
+	case []*types.Listener:
+		return list[0]
+	case []*types.VIP:
+		return list[0]
+	case []*types.Endpoint:
+		return list[0]
+	case []*types.RealServer:
+		return list[0]
+	case []*types.Node:
+		return list[0]
+	case []any:
+		return list[0]
+	}
+	return nil
+}
+
+// end notes where an element ends, and its frame, which may be nil.
+func (s *sequence) end(at int, inner *frame) {
+	s.ends = append(s.ends, at)
 	if inner != nil || len(s.inner) > 0 {
-		for len(s.inner) < len(s.keys)-1 {
+		for len(s.inner) < len(s.ends)-1 {
 			s.inner = append(s.inner, nil)
 		}
 		s.inner = append(s.inner, inner)
@@ -103,11 +142,11 @@ func (s *sequence) at(i int) *frame {
 
 // reader finds the elements of an earlier sequence again. Nearly always they
 // come in the same order, with some new ones among them.
-type reader struct {
-	keys   []any // of the elements
-	next   int   // where the next element is expected
-	misses int   // in a row
-	index  map[any]int
+type reader[T comparable] struct {
+	keys   []T // the elements
+	next   int // where the next element is expected
+	misses int // in a row
+	index  map[T]int
 }
 
 const (
@@ -118,7 +157,7 @@ const (
 // find returns the place of an element, and moves on behind it. If it is not
 // there, it is taken for the new version of the expected one, whose place is
 // returned (-1 if there is none).
-func (r *reader) find(key any) (at int, found bool) {
+func (r *reader[T]) find(key T) (at int, found bool) {
 	keys := r.keys
 	if r.next < len(keys) && keys[r.next] == key {
 		r.next++
@@ -137,7 +176,7 @@ func (r *reader) find(key any) (at int, found bool) {
 	}
 	if r.misses++; r.misses > patience {
 		if r.index == nil {
-			r.index = make(map[any]int, len(keys))
+			r.index = make(map[T]int, len(keys))
 			for i, k := range keys {
 				r.index[k] = i
 			}
@@ -153,8 +192,20 @@ func (r *reader) find(key any) (at int, found bool) {
 	return -1, false
 }
 
-func (r *reader) found(i int) int {
+func (r *reader[T]) found(i int) int {
 	r.next, r.misses = i+1, 0
+	return i
+}
+
+// run returns how many elements from the place at on are those of list. The first one is.
+func (r *reader[T]) run(at int, list []T) int {
+	keys := r.keys[at:]
+	n := min(len(keys), len(list))
+	i := 1
+	for i < n && keys[i] == list[i] {
+		i++
+	}
+	r.next = at + i
 	return i
 }
 

@@ -129,6 +129,14 @@ func (t *Template) Render(cc *types.ClusterConfig, params map[string]any) ([]byt
 	return out, nil
 }
 
+// RenderPlain gives the same bytes as Render, and remembers nothing: what
+// text/template does, and others do on each event. Tests and benchmarks hold Render against it.
+func (t *Template) RenderPlain(cc *types.ClusterConfig, params map[string]any) ([]byte, error) {
+	plain := *t
+	plain.memory = nil
+	return plain.Render(cc, params)
+}
+
 // Recycle takes back bytes that Render has returned, once nobody else will look
 // at them any more: a later render writes into them. Not calling it costs their
 // garbage; for an output of megabytes that is most of what a small change costs.

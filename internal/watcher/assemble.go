@@ -22,6 +22,7 @@ func (w *Watcher) resolve(all, nodes bool, dirty map[string]struct{}) (*types.Cl
 		w.results = make([]resolved, len(w.plan.entries))
 	}
 	var changed []int
+	problems := replanned // whether some entry has other problems than before
 	update := func(i int) {
 		r := w.resolveEntry(w.plan.entries[i])
 		for k, l := range r.listeners {
@@ -31,10 +32,12 @@ func (w *Watcher) resolve(all, nodes bool, dirty map[string]struct{}) (*types.Cl
 			}
 			r.listeners[k] = shareListener(l, old)
 		}
-		if !r.same(w.results[i]) {
-			changed = append(changed, i)
-			w.results[i] = r
+		if r.same(w.results[i]) {
+			return
 		}
+		changed = append(changed, i)
+		problems = problems || !slices.Equal(r.problems, w.results[i].problems)
+		w.results[i] = r
 	}
 	if all || replanned {
 		for i := range w.plan.entries {
@@ -62,7 +65,7 @@ func (w *Watcher) resolve(all, nodes bool, dirty map[string]struct{}) (*types.Cl
 	if last == nil || replanned {
 		w.assemble(next, last)
 	} else {
-		w.patch(next, last, changed)
+		w.patch(next, last, changed, problems)
 	}
 	differs := last == nil || last.Node != next.Node || !sameList(last.Nodes, next.Nodes) || !sameList(last.VIPs, next.VIPs) ||
 		!sameList(last.Problems, next.Problems) || !sameMap(last.Services, next.Services) || !w.inForceIs(a, last)
@@ -126,8 +129,9 @@ func (w *Watcher) assemble(next, last *types.ClusterConfig) {
 	}
 }
 
-// patch does the same from the lists of last, of which only the entries in changed are others.
-func (w *Watcher) patch(next, last *types.ClusterConfig, changed []int) {
+// patch does the same from the lists of last, of which only the entries in
+// changed are others; problems says whether some of these have other problems.
+func (w *Watcher) patch(next, last *types.ClusterConfig, changed []int, problems bool) {
 	next.Listeners, next.VIPs, next.Problems = last.Listeners, last.VIPs, last.Problems
 	next.SetEndpointCount(last.EndpointCount())
 	if len(changed) == 0 {
@@ -144,7 +148,9 @@ func (w *Watcher) patch(next, last *types.ClusterConfig, changed []int) {
 		}
 	}
 	next.VIPs = keepList(next.VIPs, last.VIPs)
-	next.Problems = keepList(w.allProblems(), last.Problems)
+	if problems {
+		next.Problems = keepList(w.allProblems(), last.Problems)
+	}
 }
 
 // flatten lists the listeners of all entries, and notes where those of each begin.
