@@ -37,6 +37,9 @@ func FuzzIncremental(f *testing.F) {
 			got, gotErr := incremental.Render(cc, params)
 			switch clusterSeed % 3 { // what is given back is overwritten, sooner or later
 			case 0:
+				if gotErr != nil {
+					break // the next render still copies from before
+				}
 				for i := range before {
 					before[i] = '!'
 				}
@@ -130,7 +133,9 @@ func (w *world) next() (*types.ClusterConfig, map[string]any) {
 	for range 1 + w.pick(3) {
 		switch w.pick(12) {
 		case 0:
-			w.addListener()
+			if len(w.cc.Listeners) < 7 {
+				w.addListener()
+			}
 		case 1:
 			if n := len(w.cc.Listeners); n > 0 {
 				at := w.pick(n)
@@ -211,7 +216,8 @@ type grammar struct {
 	defines []kind // the dot of each template
 	self    int    // which is being written; it calls those after it only
 	dollar  kind
-	loops   int
+	loops   int // that a break may end
+	nested  int
 	budget  int
 }
 
@@ -291,8 +297,10 @@ func (g *grammar) statement(dot kind, depth int) {
 		g.action("end")
 	case n == 12:
 		g.with(dot, depth)
-	case n < 18:
+	case n < 18 && g.nested < 3: // more takes long, and shows nothing new
+		g.nested++
 		g.loop(dot, depth)
+		g.nested--
 	case n < 21:
 		g.call(dot)
 	default:
@@ -371,6 +379,12 @@ func (g *grammar) call(dot kind) {
 	}
 	i := g.self + 1 + g.rng.IntN(len(g.defines)-g.self-1)
 	arg := g.value(dot, g.defines[i])
+	if g.chance(8) { // a variable that lives on behind the call
+		name := g.name()
+		g.action("template \"t%d\" (%s := %s)", i, name, arg)
+		g.vars = append(g.vars, typed{name, g.defines[i]})
+		return
+	}
 	switch g.rng.IntN(5) {
 	case 0:
 		g.action("include \"t%d\" %s | indent 2", i, parens(arg))
@@ -574,7 +588,9 @@ func (g *grammar) list(dot kind) (string, kind) {
 			return r + "Params.l", aText
 		}
 	}
-	switch g.rng.IntN(3) {
+	switch g.rng.IntN(4) {
+	case 3:
+		return "endpoints \"shop\" \"svc-0\" \"\"", anEnd
 	case 0:
 		return g.one("3", "0"), aNumber
 	case 1:

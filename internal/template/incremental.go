@@ -26,7 +26,6 @@ type session struct {
 	*incremental
 	run    run // for endpoints, and to count how deep includes nest
 	root   root
-	params identities // the maps and lists in root.Params
 	last   *rendering // what the last render wrote
 	free   []byte     // room for the next one
 	given  bool       // the caller needs last no more
@@ -148,19 +147,17 @@ func newIncremental(t *Template) (*incremental, error) {
 
 var errBusy = errors.New("another render has the memory")
 
-// render executes the set on dot. On an error nothing is known of what is
-// right: the caller executes the template as it was written, and says what that says.
-func (inc *incremental) render(dot root) ([]byte, []span, error) {
+// render executes the set on dot, and reports whether what is new in the output
+// is suspicious. On an error nothing is known of what is right: the caller
+// executes the template as it was written, and says what that says.
+func (inc *incremental) render(dot root) (out []byte, suspicious bool, err error) {
 	if !inc.mu.TryLock() {
-		return nil, nil, errBusy
+		return nil, false, errBusy
 	}
 	defer inc.mu.Unlock()
 	s := &inc.session
-	if reflect.DeepEqual(dot.Params, s.root.Params) { // by identity the same, too
-		dot.Params = s.root.Params
-	} else {
-		s.params = identities{}
-		s.params.add(dot.Params)
+	if reflect.DeepEqual(dot.Params, s.root.Params) {
+		dot.Params = s.root.Params // one by identity, too: see sameValue
 	}
 	s.root, s.run.cc = dot, dot.ClusterConfig
 	if s.spare == nil {
@@ -170,32 +167,32 @@ func (inc *incremental) render(dot root) ([]byte, []span, error) {
 	if last == nil {
 		last = &rendering{}
 	}
-	out := &sink{was: last.bytes, fresh: s.fresh[:0], note: true}
+	to := &sink{was: last.bytes, fresh: s.fresh[:0], note: true}
 	if size := len(last.bytes) + len(last.bytes)/64 + 4096; cap(s.free) >= size {
-		out.bytes = s.free[:0]
+		to.bytes = s.free[:0]
 	} else {
-		out.bytes = make([]byte, 0, size)
+		to.bytes = make([]byte, 0, size)
 	}
 	s.free = nil
 	now := s.spare
-	s.into, s.here, s.vars, s.rest = out, s.newScope(rankRoot, now, last.frame, 0, 0), nil, reflect.Value{}
-	err := inc.main.Execute(out, dot)
+	s.into, s.here, s.vars, s.rest = to, s.newScope(rankRoot, now, last.frame, 0, 0), nil, reflect.Value{}
+	err = inc.main.Execute(to, dot)
 	s.into, s.here, s.vars, s.rest, s.run.cc, s.run.depth = nil, nil, nil, reflect.Value{}, nil, 0
 	if err != nil {
 		now.reset()
-		s.free = out.bytes
-		return nil, nil, err
+		s.free = to.bytes
+		return nil, false, err
 	}
 	if s.given {
 		s.free, s.given = last.bytes, false
 	}
-	s.fresh = append(out.fresh, span{out.mark, len(out.bytes)})
+	s.fresh = append(to.fresh, span{to.mark, len(to.bytes)})
 	s.spare = last.frame
 	if s.spare != nil {
 		s.spare.reset()
 	}
-	s.last = &rendering{bytes: out.bytes, frame: now}
-	return out.bytes, s.fresh, nil
+	s.last = &rendering{bytes: to.bytes, frame: now}
+	return to.bytes, anySuspicious(to.bytes, s.fresh), nil
 }
 
 // forget drops all that is remembered.
@@ -512,41 +509,11 @@ func (s *session) captured(captures []capture, vars []reflect.Value) (values []a
 			if v.Type() != reflect.TypeFor[root]() || !captures[i].partly {
 				return nil, false
 			}
-		case reflect.Map, reflect.Slice:
-			if !s.params[v.Pointer()] {
-				return nil, false
-			}
+		case reflect.Map, reflect.Slice: // nobody changes one that a template has seen
 		default:
 			return nil, false
 		}
 		values = append(values, v.Interface())
 	}
 	return values, true
-}
-
-// identities are the addresses of all maps and lists in the params, which stay
-// the same as long as the params are equal.
-type identities map[uintptr]bool
-
-func (ids identities) add(value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		ids[reflect.ValueOf(v).Pointer()] = true
-		for _, e := range v {
-			ids.add(e)
-		}
-	case map[string]string:
-		ids[reflect.ValueOf(v).Pointer()] = true
-	case []any:
-		if len(v) > 0 { // all empty lists may have one address
-			ids[reflect.ValueOf(v).Pointer()] = true
-		}
-		for _, e := range v {
-			ids.add(e)
-		}
-	case []string:
-		if len(v) > 0 {
-			ids[reflect.ValueOf(v).Pointer()] = true
-		}
-	}
 }

@@ -150,18 +150,18 @@ func (t *Template) Recycle(b []byte) {
 // does, whose word on what is wrong is the last.
 func (t *Template) render(dot root) ([]byte, error) {
 	var out []byte
-	var fresh []span
+	var doubtful bool
 	err := errBusy
 	if t.memory != nil {
-		out, fresh, err = t.memory.render(dot)
+		out, doubtful, err = t.memory.render(dot)
 	}
 	if err != nil {
 		if out, err = t.execute(t.set, dot); err != nil {
 			return nil, err
 		}
-		fresh = []span{{0, len(out)}}
+		doubtful = suspicious(out)
 	}
-	if anySuspicious(out, fresh) {
+	if doubtful {
 		if err := t.diagnose(dot); err != nil {
 			if t.memory != nil {
 				t.memory.forget() // nobody vouches for it

@@ -17,7 +17,8 @@ import (
 )
 
 // BenchmarkEvent is a changed slice, from the event to the renamed file: the
-// whole agent without quiet time and without commands. Beside it is the bare
+// whole agent without quiet time and without commands; and the same with a
+// template that prints next to nothing. Beside it is the bare
 // write, fsync and rename of the same bytes in the same directory.
 func BenchmarkEvent(b *testing.B) {
 	for _, n := range sizes {
@@ -29,7 +30,10 @@ func BenchmarkEvent(b *testing.B) {
 			dir := b.TempDir()
 			Rounds(b, func() {}, func() { bare(b, dir, content) })
 		})
-		b.Run("slice/"+sizeName(n), func(b *testing.B) { benchmarkEvent(b, n) })
+		b.Run("slice/"+sizeName(n), func(b *testing.B) { benchmarkEvent(b, n, shipped(), ":") })
+		b.Run("slice-not-copying/"+sizeName(n), func(b *testing.B) {
+			benchmarkEvent(b, n, write(b, "short.tmpl", short), "")
+		})
 	}
 }
 
@@ -53,7 +57,8 @@ func bare(b *testing.B, dir string, content []byte) {
 	}
 }
 
-func benchmarkEvent(b *testing.B, n int) {
+// benchmarkEvent renders with a template. An address in its output has mark behind it; "" is for output without addresses.
+func benchmarkEvent(b *testing.B, n int, file, mark string) {
 	l := &live{source: newSource(generated(n))}
 	renamed, done := make(chan struct{}, 1), make(chan struct{}, 1)
 	dir := b.TempDir()
@@ -62,9 +67,9 @@ func benchmarkEvent(b *testing.B, n int) {
 		Cluster: func(ctx context.Context, _ prometheus.Registerer) (agent.Cluster, error) {
 			return l.follow(ctx)
 		},
-		Templates: template.Options{Dir: filepath.Join("..", "..", "templates")},
+		Templates: template.Options{Dir: filepath.Dir(file)},
 		Outputs: []agent.OutputSettings{{
-			Templates: map[string]string{"cfg": filepath.Base(shipped())},
+			Templates: map[string]string{"cfg": filepath.Base(file)},
 			Options: output.Options{
 				Name: "haproxy", RuntimeDir: runtimeDir(b),
 				Files: []output.File{{Name: "cfg", Path: filepath.Join(dir, "haproxy.cfg")}},
@@ -112,7 +117,10 @@ func benchmarkEvent(b *testing.B, n int) {
 	}
 	Rounds(b, prepare, change)
 	<-done
-	want := MovedAddress(l.n) + ":"
+	if mark == "" {
+		return
+	}
+	want := MovedAddress(l.n) + mark
 	if data, err := os.ReadFile(filepath.Join(dir, "haproxy.cfg")); err != nil || !strings.Contains(string(data), want) {
 		b.Errorf("the last change (%s) is not in the file: %v", want, err)
 	}
