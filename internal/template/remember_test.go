@@ -161,6 +161,7 @@ func TestNamesMeanTheSame(t *testing.T) {
 		`{{ $a := "one" }}{{ range .Listeners }}{{ template "x" ($a := .Name) }}{{ $a }}{{ end }}{{ $a }}{{ define "x" }}{{ . }}{{ end }}`,
 		`{{ $a := index .Listeners 0 }}{{ template "x" ($a := index .Listeners 1) }}{{ $a.Name }}{{ define "x" }}{{ .Name }}{{ end }}`,
 		`{{ $x := "a" }}{{ $y := "b" }}{{ range $v := .VIPs }}{{ range .Listeners }}{{ $y }}{{ end }}{{ $x }}{{ range $v.Listeners }}{{ $x }}{{ end }}{{ $y }}{{ end }}`,
+		`{{ $x := "a" }}{{ $y := "b" }}{{ range .VIPs }}{{ $y }}{{ range .Listeners }}{{ $x }}{{ end }}{{ $y }}{{ end }}`,
 		`{{ $a := "x" }}{{ range .Listeners }}{{ if .Port }}{{ $a := "y" }}{{ end }}{{ $a }}{{ end }}`,
 		`{{ range $a := .Listeners }}{{ $a := $a.Name }}{{ $a }}{{ end }}`,
 		`{{ range $a := .Listeners }}{{ range $a := .Endpoints }}{{ $a.IP }}{{ end }}{{ $a.Name }}{{ end }}`,

@@ -3,6 +3,7 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -220,7 +221,9 @@ func (w *Watcher) applyPods(pods map[string]*v1.Pod) {
 			delete(w.AllPodsByNode, node)
 			continue
 		}
-		slices.SortFunc(byNode[node], func(a, b *v1.Pod) int { return strings.Compare(key(a), key(b)) })
+		slices.SortFunc(byNode[node], func(a, b *v1.Pod) int {
+			return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		})
 		w.AllPodsByNode[node] = slices.CompactFunc(byNode[node], func(a, b *v1.Pod) bool { return a == b })
 	}
 }

@@ -1,6 +1,8 @@
 package watcher
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +49,9 @@ func (in *interner) slice(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		*p = discoveryv1.EndpointPort{Name: in.pointer(p.Name), Port: p.Port, Protocol: p.Protocol}
+	}
+	if cap(s.Endpoints) > len(s.Endpoints) {
+		s.Endpoints = slices.Clone(s.Endpoints) // the decoder leaves room for more, up to as much again
 	}
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
