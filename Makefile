@@ -24,7 +24,7 @@ demo: build $(if $(filter real,$(CLUSTER)),controlplane)
 # Everything. The first time, most of it is the build of the control plane.
 test: lint unit e2e
 
-unit:
+unit: build
 	$(GO) test -race -timeout 40m ./...
 
 # The binary against a real control plane (test/e2e). Some of the tests wait more
@@ -56,7 +56,7 @@ fuzz:
 			echo "== $$p $$f"; $(GO) test ./$$p -run '^$$' -fuzz "^$$f$$" -fuzztime 60s; done; done
 
 # Every figure of docs/performance.md, which is rewritten, in one run. out/bench.txt is what
-# benchstat takes. Let nothing else run meanwhile; it takes some 20 minutes, and 4 GB of memory.
+# benchstat takes. Let nothing else run meanwhile; it takes some 12 minutes on two cores.
 BENCH = $(GO) test -run '^$$' -timeout 60m -count $(BENCH_COUNT)
 BENCH_COUNT ?= 10
 bench: build

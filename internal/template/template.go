@@ -10,9 +10,10 @@
 //
 // Rendering costs what has changed. What a range, a template call or an include
 // gives on an element of the ClusterConfig is remembered by the element's
-// pointer: purity.go and scope.go decide at load what depends on the element
-// only, sites.go rewrites the templates so that these places ask the memory
-// (memory.go), incremental.go is the render. The bytes are always those of text/template.
+// pointer. purity.go, scope.go and captures.go decide at load what depends on the
+// element only; sites.go rewrites the templates so that these places ask the
+// memory (memory.go); incremental.go is the render, asking.go what is asked in it,
+// writing.go where its text goes. The bytes are always those of text/template.
 //
 // Render may be called from many goroutines; one at a time has the memory, and the others
 // render without. It never changes the ClusterConfig or the params, and no

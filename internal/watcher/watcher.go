@@ -5,10 +5,12 @@
 // Data flow, in a straight line:
 //
 //	list-watches (source.go)  one reflector per resource, over our own client (transport.go, reporting.go), into
-//	stores (store.go)         the only copy of each object, stripped; a change marks its service dirty
+//	stores (store.go)         the only copy of each object, stripped (strip.go, intern.go); a change marks its service dirty
 //	builder (build.go)        gathers changes, brings the documented maps up to date,
-//	resolve (resolve.go …)    joins slices, selects endpoints and real servers,
-//	share (share.go)          keeps the pointer of whatever is equal to what was published before, and
+//	plan (plan.go)            is the document in the order in which it is served, made anew when it changes,
+//	resolve (resolve.go …)    joins the slices of the dirty services, selects endpoints and real servers,
+//	share (share.go)          keeps the pointer of whatever is equal to what was published before,
+//	assemble (assemble.go)    patches copies of the last lists, and
 //	Updates()                 hands over the newest ClusterConfig; one that was not taken is replaced.
 //
 // Beside it are the ConfigMap with its last valid version (configmap.go), the

@@ -57,7 +57,7 @@ func managed(manager, apiVersion, subresource string, at metav1.Time, written ma
 		panic(fmt.Sprintf("bench: the fields of %s: %v", manager, err))
 	}
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiVersion, Time: &at,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}, Subresource: subresource}
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)), Subresource: subresource}
 }
 
 // fieldsV1 is the set of fields that v has, in the form of structured-merge-diff:

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,7 +37,7 @@ func (c *Cluster) podName(pod int) string {
 // one is not made of shared parts, but whoever decodes it cannot tell.
 type podTemplate struct {
 	pod v1.Pod
-	ip  []byte // as it is in the managed fields
+	ip  string // as it is in the managed fields
 }
 
 // Pod is the i-th pod, made anew. It shares parts with others: change nothing in it.
@@ -56,7 +56,7 @@ func (c *Cluster) Pod(i int) *v1.Pod {
 	p.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-02-11T09:41:07+01:00", "checksum/config": digest(d)}
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet, UID: uid("replicaset", d), Controller: new(true), BlockOwnerDeletion: new(true)}}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{t.pod.ManagedFields[0], t.pod.ManagedFields[1]}
-	p.ManagedFields[1].FieldsV1 = &metav1.FieldsV1{Raw: bytes.Replace(t.pod.ManagedFields[1].FieldsV1.Raw, t.ip, []byte(ip), 1)}
+	p.ManagedFields[1].FieldsV1 = metav1.NewFieldsV1(strings.Replace(t.pod.ManagedFields[1].FieldsV1.GetRawString(), t.ip, ip, 1))
 
 	image := "registry.example.org/" + ns + "/" + app
 	p.Spec.NodeName = nodeName(c.nodeOf(i))
@@ -79,7 +79,7 @@ func (c *Cluster) Pod(i int) *v1.Pod {
 
 func newPodTemplate(kind string) *podTemplate {
 	const ip = "192.0.2.1"
-	t := &podTemplate{ip: []byte(ip), pod: v1.Pod{
+	t := &podTemplate{ip: ip, pod: v1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		Spec: v1.PodSpec{
 			Volumes:    podVolumes(kind),

@@ -49,8 +49,8 @@ func newSource(c *Cluster) *source { return &source{c, watch.NewFake()} }
 // ListerWatcher implements watcher.Source.
 func (s *source) ListerWatcher(resource string) cache.ListerWatcher {
 	return notStreamed{&cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return s.list(resource), nil },
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list(resource), nil },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			if resource == watcher.EndpointSlices {
 				return s.slices, nil
 			}
