@@ -29,7 +29,10 @@ func newInterner() *interner {
 // maxInterned bounds each table. What comes and goes for a year, such as the
 // hashes of ReplicaSets, must not stay for a year: a table that is full begins
 // anew, and all that it costs is that some text is there twice.
-const maxInterned = 100_000
+const (
+	maxInterned = 100_000
+	maxSets     = 30_000 // of labels, which are larger; StatefulSets give each pod one of its own
+)
 
 func (in *interner) text(s string) string {
 	if s == "" {
@@ -98,7 +101,7 @@ func (in *interner) sharedLabels(m map[string]string) map[string]string {
 	if known, ok := in.sets[string(key)]; ok {
 		return known
 	}
-	if len(in.sets) >= maxInterned {
+	if len(in.sets) >= maxSets {
 		in.sets = map[string]map[string]string{}
 	}
 	set := in.labels(m)
