@@ -68,7 +68,8 @@ bench: build
 	$(BENCH) -bench '^BenchmarkBuild$$/^all$$' -benchtime 1x ./internal/watcher; \
 	$(BENCH) -bench '^BenchmarkBuild$$/^(slice|heartbeat)$$' -benchtime 1000x ./internal/watcher; \
 	$(GO) test -run '^$$' -timeout 60m -bench '^BenchmarkPeakRSS$$' -benchtime 1x ./test/bench; \
-	} > out/bench.txt || { cat out/bench.txt; exit 1; }
+	} > out/bench.txt.new || { cat out/bench.txt.new; exit 1; }
+	@mv out/bench.txt.new out/bench.txt
 	$(GO) run ./test/bench/table out/bench.txt docs/performance.md
 	@sed -n '/made by make bench/,/<!-- end/p' docs/performance.md
 

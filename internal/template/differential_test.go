@@ -400,7 +400,12 @@ func (g *grammar) call(dot kind) {
 	}
 }
 
-func (g *grammar) name() string { return g.one("$a", "$b", "$c") }
+func (g *grammar) name() string {
+	if g.chance(60) {
+		return "$"
+	}
+	return g.one("$a", "$b", "$c")
+}
 
 // variable is one of a kind that is visible under its name, or $.
 func (g *grammar) variable(k kind) (string, bool) {

@@ -29,6 +29,7 @@ type session struct {
 	spare  *frame     // the frame of the one before that, emptied
 	fresh  []span     // of the output: what was not copied from the last one
 	filter memos
+	doubt  bool // the last output had something suspicious in it
 
 	into *sink
 	here *scope
@@ -38,7 +39,7 @@ type session struct {
 
 // newIncremental compiles a set. funcs are those it was loaded with.
 func newIncremental(t *Template) (*incremental, error) {
-	set, sites, purity, err := compile(t.set)
+	set, sites, purity, err := compile(t.set, t.reached)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +60,8 @@ func newIncremental(t *Template) (*incremental, error) {
 
 var errBusy = errors.New("another render has the memory")
 
-// render executes the set on dot, and reports whether what is new in the output
-// is suspicious. On an error nothing is known of what is right: the caller
+// render executes the set on dot, and reports whether something in the output is
+// suspicious. On an error nothing is known of what is right: the caller
 // executes the template as it was written, and says what that says.
 func (inc *incremental) render(dot root) (out []byte, suspicious bool, err error) {
 	if !inc.mu.TryLock() {
@@ -93,6 +94,7 @@ func (inc *incremental) render(dot root) (out []byte, suspicious bool, err error
 	s.into, s.here, s.vars, s.rest, s.run.cc, s.run.depth = nil, nil, nil, reflect.Value{}, nil, 0
 	if err != nil {
 		now.reset()
+		clear(s.filter)
 		s.free = to.bytes
 		return nil, false, err
 	}
@@ -105,7 +107,10 @@ func (inc *incremental) render(dot root) (out []byte, suspicious bool, err error
 		s.spare.reset()
 	}
 	s.last = &rendering{bytes: to.bytes, frame: now}
-	return to.bytes, anySuspicious(to.bytes, s.fresh), nil
+	s.filter.sweep()
+	// Once something is suspicious, all of the output counts until nothing is: plain renders look at all of it.
+	s.doubt = anySuspicious(to.bytes, s.fresh) || s.doubt && anySuspicious(to.bytes, []span{{0, len(to.bytes)}})
+	return to.bytes, s.doubt, nil
 }
 
 // forget drops all that is remembered.
@@ -113,7 +118,8 @@ func (inc *incremental) forget() {
 	inc.mu.Lock()
 	defer inc.mu.Unlock()
 	s := &inc.session
-	s.last, s.spare, s.given = nil, nil, false
+	s.last, s.spare, s.given, s.doubt = nil, nil, false, false
+	clear(s.filter)
 }
 
 // recycle takes bytes that nobody else will look at any more. Those of the last

@@ -9,17 +9,36 @@ import (
 // memos are ofProtocol with a memory, by protocol.
 type memos map[string]*memo
 
-func (m memos) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
-	if m[protocol] == nil {
-		m[protocol] = &memo{}
-	}
-	return m[protocol].ofProtocol(protocol, list)
-}
-
 // memo remembers one protocol: where a few listeners of a long list have
 // been replaced by others with the same VIP, port and protocol, the outcome
 // is the last one with these replaced, and nothing has to be checked anew.
-type memo struct{ in, out []*types.Listener }
+type memo struct {
+	in, out []*types.Listener
+	used    bool // in this render
+}
+
+func (m memos) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
+	switch protocol {
+	case "TCP", "UDP", "SCTP":
+	default: // a text of the template's own making; there may be any number of them
+		return ofProtocol(protocol, list)
+	}
+	if m[protocol] == nil {
+		m[protocol] = &memo{}
+	}
+	m[protocol].used = true
+	return m[protocol].ofProtocol(protocol, list)
+}
+
+// sweep drops what the render that has ended did not use.
+func (m memos) sweep() {
+	for protocol, one := range m {
+		if !one.used {
+			delete(m, protocol)
+		}
+		one.used = false
+	}
+}
 
 func (m *memo) ofProtocol(protocol string, list []*types.Listener) ([]*types.Listener, error) {
 	if out, ok := m.replaced(list); ok {

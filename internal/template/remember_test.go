@@ -162,6 +162,9 @@ func TestNamesMeanTheSame(t *testing.T) {
 		`{{ $a := index .Listeners 0 }}{{ template "x" ($a := index .Listeners 1) }}{{ $a.Name }}{{ define "x" }}{{ .Name }}{{ end }}`,
 		`{{ $x := "a" }}{{ $y := "b" }}{{ range $v := .VIPs }}{{ range .Listeners }}{{ $y }}{{ end }}{{ $x }}{{ range $v.Listeners }}{{ $x }}{{ end }}{{ $y }}{{ end }}`,
 		`{{ $x := "a" }}{{ $y := "b" }}{{ range .VIPs }}{{ $y }}{{ range .Listeners }}{{ $x }}{{ end }}{{ $y }}{{ end }}`,
+		`{{ range $l := .Listeners }}{{ range $ := .Endpoints }}{{ $l.Name }};{{ end }}{{ end }}`,
+		`{{ range $l := .Listeners }}{{ with $ := index .Endpoints 0 }}{{ $l.Name }};{{ end }}{{ end }}`,
+		`{{ range $l := .Listeners }}{{ $ := index .Endpoints 0 }}{{ $l.Name }};{{ end }}`,
 		`{{ $a := "x" }}{{ range .Listeners }}{{ if .Port }}{{ $a := "y" }}{{ end }}{{ $a }}{{ end }}`,
 		`{{ range $a := .Listeners }}{{ $a := $a.Name }}{{ $a }}{{ end }}`,
 		`{{ range $a := .Listeners }}{{ range $a := .Endpoints }}{{ $a.IP }}{{ end }}{{ $a.Name }}{{ end }}`,
@@ -189,6 +192,45 @@ func TestNamesMeanTheSame(t *testing.T) {
 			if i == 3 {
 				cc.Services = map[string]*types.ServiceEndpoints{"a/b": {Ports: []types.ServicePort{{Name: "p", Port: 1, Protocol: "TCP", Endpoints: []*types.Endpoint{endpoint("e", "198.51.100.9", 1)}}}}}
 			}
+		}
+	}
+}
+
+// TestSuspicionIsForTheWhole: as long as something in the output looks like a
+// missing value, every value is looked at, as without a memory.
+func TestSuspicionIsForTheWhole(t *testing.T) {
+	tmpl := fromText(t, `{{ range .Listeners }}{{ index .Annotations "a" }} {{ if eq .Service "webx" }}{{ printf "%v" .Endpoints | sha256sum }}{{ end }}
+{{ end }}`, Options{})
+	cc := shop()
+	for _, l := range cc.Listeners {
+		l.Annotations = map[string]string{"a": "fine"}
+	}
+	cc.Listeners[20].Annotations["a"] = "<no value>"
+	for i, cc := range []*types.ClusterConfig{cc, replaced(cc, 39), replaced(cc, 5), cc} {
+		got, err := tmpl.Render(cc, nil)
+		want, wantErr := tmpl.RenderPlain(cc, nil)
+		if string(got) != string(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("render %d: %v, want %v", i, err, wantErr)
+		}
+		if (err != nil) != (i == 1 || i == 2) {
+			t.Errorf("render %d: %v", i, err)
+		}
+	}
+}
+
+// TestMemosAreBounded: arguments of the template's own making are not remembered, and what is not used is dropped.
+func TestMemosAreBounded(t *testing.T) {
+	tmpl := fromText(t, `{{ range .Listeners }}{{ len (ofProtocol .Name $.Listeners) }}{{ end }}{{ if .Node }}{{ len (ofProtocol "UDP" .Listeners) }}{{ end }}`, Options{})
+	cc := shop()
+	for i, want := range []int{1, 0} {
+		if i == 1 {
+			cc.Node = nil
+		}
+		if _, err := tmpl.Render(cc, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(tmpl.memory.session.filter); n != want {
+			t.Errorf("%d memos, want %d", n, want)
 		}
 	}
 }

@@ -26,7 +26,8 @@ type scopes struct {
 	uses     map[*parse.VariableNode]*variable
 	assigned map[*parse.PipeNode][]*variable // by {{ $x = … }}
 	declares map[*parse.PipeNode][]*variable // by {{ $x := … }}
-	// unclear: some name means nothing here. The template is then executed as it is.
+	// unclear: some name means nothing here, or $ something else than what the
+	// template was executed on. The template is then executed as it is.
 	unclear bool
 	stack   []*variable
 }
@@ -97,6 +98,9 @@ func (s *scopes) pipe(p *parse.PipeNode, owner *parse.RangeNode) {
 		if p.IsAssign {
 			s.assigned[p] = append(s.assigned[p], s.lookUp(v.Ident[0]))
 			continue
+		}
+		if v.Ident[0] == "$" {
+			s.unclear = true // allowed, and not what the element is called in a body that is a template
 		}
 		d := &variable{name: v.Ident[0], owner: owner}
 		if owner != nil {

@@ -41,7 +41,7 @@ type capture struct {
 // withoutSites is the suffix of templates without sites. No template can be called like that by accident.
 const withoutSites = "\x00plain"
 
-// maxDepth bounds how deep bodies in bodies have sites: each level doubles the code.
+// maxDepth bounds how deep bodies in bodies have sites: each level makes the code three times as long.
 const maxDepth = 4
 
 // compiler makes the set with sites.
@@ -52,12 +52,12 @@ type compiler struct {
 	err    error
 }
 
-// compile returns a set with sites, made of the templates of set, and the sites.
-func compile(set *template.Template) (*template.Template, []site, *purity, error) {
+// compile returns a set with sites, made of the named templates of set, and the sites.
+func compile(set *template.Template, names []string) (*template.Template, []site, *purity, error) {
 	trees := map[string]*parse.Tree{}
-	for _, t := range set.Templates() {
-		if t.Tree != nil {
-			trees[t.Name()] = t.Tree
+	for _, name := range names {
+		if t := set.Lookup(name); t != nil && t.Tree != nil {
+			trees[name] = t.Tree
 		}
 	}
 	c := &compiler{purity: newPurity(trees)}

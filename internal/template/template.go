@@ -55,6 +55,7 @@ type Template struct {
 	funcs         template.FuncMap
 	ambiguous     map[string][]string // names that several partials define: where
 	usesEndpoints bool
+	reached       []string     // the templates that main can execute
 	memory        *incremental // nil: every render is a plain one
 }
 
@@ -92,7 +93,7 @@ func Load(file string, o Options) (*Template, error) {
 		funcs:     funcs,
 		ambiguous: l.ambiguous(),
 	}
-	t.usesEndpoints = l.calls("endpoints")
+	t.usesEndpoints, t.reached = l.calls("endpoints"), l.reachable()
 	if !l.changesData() {
 		if t.memory, err = newIncremental(t); err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", file, err)
@@ -114,6 +115,7 @@ func (t *Template) UsesEndpoints() bool { return t.usesEndpoints }
 
 // Render executes the template. It takes values of package types for what they
 // were as long as their pointers are the same: published values are immutable.
+// Nor may params be changed once they were given to it; other ones may.
 // The bytes that it returns must not be changed, since the next render copies from
 // them; they stay what they are until they are given to Recycle. The dot is cc with params beside it as
 // .Params; whole numbers in params are ints whatever YAML made of them. An

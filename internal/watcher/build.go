@@ -152,6 +152,9 @@ func (w *Watcher) apply(d dirty, all bool) {
 	}
 	s.mu.Unlock()
 
+	for k := range d.gone {
+		delete(w.warnings, k)
+	}
 	endpoints := make(map[string]*v1.Endpoints, len(services))
 	for k := range services {
 		j := w.join(slicesOf[k])

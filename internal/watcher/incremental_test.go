@@ -379,6 +379,26 @@ func TestUntouchedStaysUntouched(t *testing.T) {
 	}
 }
 
+// TestWarningsGoWithTheirSlices: a slice that is gone leaves nothing, and one of its name is warned of anew.
+func TestWarningsGoWithTheirSlices(t *testing.T) {
+	w := still(t)
+	odd := slice("odd", discoveryv1.AddressTypeIPv4, []discoveryv1.EndpointPort{{}}, ep("10.0.0.1", "n", "ready"))
+	for range 3 {
+		feed(t, w, odd)
+		w.build(false)
+		if len(w.warnings) != 1 {
+			t.Fatalf("warnings: %v", w.warnings)
+		}
+		if err := w.store(odd).Delete(odd); err != nil {
+			t.Fatal(err)
+		}
+		w.build(false)
+		if len(w.warnings) != 0 {
+			t.Fatalf("the slice is gone, and its warning is kept: %v", w.warnings)
+		}
+	}
+}
+
 // TestStripped: what is not used is gone, what repeats is there once, and doing it twice does nothing.
 func TestStripped(t *testing.T) {
 	w := still(t)

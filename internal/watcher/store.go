@@ -34,6 +34,7 @@ type dirty struct {
 	services map[string]struct{}
 	pods     map[string]struct{}
 	nodes    map[string]struct{}
+	gone     map[string]struct{} // slices that are not there any more
 	since    time.Time // of the first change; zero if there is none
 }
 
@@ -66,6 +67,9 @@ func newStores(w *Watcher) *stores {
 			}
 			service(of)
 		}
+		if new == nil {
+			s.dirty.gone[key] = struct{}{}
+		}
 		if of := serviceOf(new); of != "" {
 			if s.byService[of] == nil {
 				s.byService[of] = map[string]*discoveryv1.EndpointSlice{}
@@ -82,7 +86,7 @@ func newStores(w *Watcher) *stores {
 }
 
 func newDirty() dirty {
-	return dirty{services: map[string]struct{}{}, pods: map[string]struct{}{}, nodes: map[string]struct{}{}}
+	return dirty{services: map[string]struct{}{}, pods: map[string]struct{}{}, nodes: map[string]struct{}{}, gone: map[string]struct{}{}}
 }
 
 func newStore[T metav1.Object](all *stores, resource string, event func(string), strip func(T) T, changed func(string, T, T)) *store[T] {

@@ -168,7 +168,7 @@ func (r *results) tables(now time.Time) string {
 			fmt.Fprintf(&b, "| %s | %.2f | %.1f |\n", row.what, row.got, row.limit)
 		}
 	}
-	b.WriteString("\n| peak resident memory, MiB | 1/1 | 1/10 | 1/100 | limit |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString("\nThe memory is that of one run of the agent each.\n\n| peak resident memory, MiB | 1/1 | 1/10 | 1/100 | limit |\n|---|--:|--:|--:|--:|\n")
 	for _, row := range []struct{ what, name, limit string }{
 		{"`pods: all`", "PeakRSS/pods=all", "900"},
 		{"`pods: node`", "PeakRSS/pods=node", ""},
