@@ -35,7 +35,7 @@ type dirty struct {
 	pods     map[string]struct{}
 	nodes    map[string]struct{}
 	gone     map[string]struct{} // slices that are not there any more
-	since    time.Time // of the first change; zero if there is none
+	since    time.Time           // of the first change; zero if there is none
 }
 
 // store is one resource. Its methods are called by the resource's reflector only.
