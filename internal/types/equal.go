@@ -14,7 +14,10 @@ func Equal(a, b *ClusterConfig) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	if !reflect.DeepEqual(a.Node, b.Node) || !reflect.DeepEqual(resolved(a), resolved(b)) {
+	// Listeners that share a pool of real servers are compared with the pool beside them, or
+	// else 10,000 of them would be 50 million real servers. It takes pools in both.
+	whole := hasPool(a) != hasPool(b)
+	if !reflect.DeepEqual(a.Node, b.Node) || !reflect.DeepEqual(resolved(a, whole), resolved(b, whole)) {
 		return false
 	}
 	x, errX := a.MarshalAuthored()
@@ -22,10 +25,16 @@ func Equal(a, b *ClusterConfig) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// resolved copies what was resolved into an order of its own, with nil for empty.
-func resolved(c *ClusterConfig) any {
+func hasPool(c *ClusterConfig) bool {
+	return slices.ContainsFunc(c.Listeners, func(l *Listener) bool { return l.servers.pool != nil })
+}
+
+// resolved copies what was resolved into an order of its own, with nil for
+// empty. whole lists all real servers of each listener, even if they are in a pool.
+func resolved(c *ClusterConfig, whole bool) any {
 	type listener struct {
 		Listener
+		Pool        []*RealServer // of those with an endpoint, another one is in RealServers
 		RealServers []*RealServer
 	}
 	type vip struct {
@@ -37,7 +46,11 @@ func resolved(c *ClusterConfig) any {
 		out := vip{VIP: *v}
 		out.VIP.Listeners = nil
 		for _, l := range v.Listeners {
-			l := listener{*l, sorted(l.RealServers(), func(r *RealServer) string { return r.Address })}
+			l := listener{Listener: *l, Pool: l.servers.pool.Servers(), RealServers: l.servers.weighted}
+			if whole {
+				l.Pool, l.RealServers = nil, l.Listener.RealServers()
+			}
+			l.RealServers = sorted(l.RealServers, func(r *RealServer) string { return r.Address })
 			l.servers = realServers{}
 			l.Endpoints = sorted(l.Endpoints, func(e *Endpoint) string { return e.Name })
 			l.Draining = sorted(l.Draining, func(e *Endpoint) string { return e.Name })

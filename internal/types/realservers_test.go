@@ -61,3 +61,52 @@ func TestEndpointCount(t *testing.T) {
 		t.Errorf("told 7, it says %d", n)
 	}
 }
+
+// TestEqualWithPools: it is the servers that count, however they are kept.
+func TestEqualWithPools(t *testing.T) {
+	a, b := &RealServer{Address: "192.0.2.1"}, &RealServer{Address: "192.0.2.2"}
+	heavy := &RealServer{Address: "192.0.2.2", Weight: 1}
+	with := func(pool *ServerPool, weighted ...*RealServer) *ClusterConfig {
+		l := &Listener{Name: "x"}
+		l.SetRealServers(pool, weighted)
+		return &ClusterConfig{Listeners: []*Listener{l}, VIPs: []*VIP{{Listeners: []*Listener{l}}}}
+	}
+	pool := NewServerPool([]*RealServer{a, b})
+	for _, c := range []struct {
+		what string
+		x, y *ClusterConfig
+		want bool
+	}{
+		{"one pool", with(pool, heavy), with(pool, heavy), true},
+		{"equal pools", with(pool, heavy), with(NewServerPool([]*RealServer{{Address: "192.0.2.1"}, {Address: "192.0.2.2"}}), &RealServer{Address: "192.0.2.2", Weight: 1}), true},
+		{"a pool and a list", with(pool, heavy), with(nil, a, heavy), true},
+		{"another weight", with(pool, heavy), with(pool, &RealServer{Address: "192.0.2.2", Weight: 2}), false},
+		{"another pool", with(pool), with(NewServerPool([]*RealServer{a})), false},
+		{"a pool and another list", with(pool), with(nil, a), false},
+	} {
+		if got := Equal(c.x, c.y); got != c.want {
+			t.Errorf("%s: %t", c.what, got)
+		}
+	}
+	var many [2]ClusterConfig
+	servers := make([]*RealServer, 5000)
+	for i := range servers {
+		servers[i] = &RealServer{Node: "n"}
+	}
+	large := NewServerPool(servers)
+	for k := range many {
+		for range 10_000 {
+			l := &Listener{}
+			l.SetRealServers(large, nil)
+			many[k].Listeners = append(many[k].Listeners, l)
+		}
+		many[k].VIPs = []*VIP{{Listeners: many[k].Listeners}}
+	}
+	if allocated := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			Equal(&many[0], &many[1])
+		}
+	}).AllocedBytesPerOp(); allocated > 100<<20 {
+		t.Errorf("comparing 10,000 listeners of one pool allocates %d MB", allocated>>20)
+	}
+}
