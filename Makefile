@@ -61,12 +61,12 @@ BENCH = $(GO) test -run '^$$' -timeout 60m -count $(BENCH_COUNT)
 BENCH_COUNT ?= 10
 bench: build
 	@mkdir -p out
-	@{ set -e; \
-	$(BENCH) -bench '^BenchmarkEvent$$' -benchtime 20x ./test/bench; \
-	$(BENCH) -bench '^BenchmarkRender$$/^(plain|full)$$' -benchtime 3x ./test/bench; \
-	$(BENCH) -bench '^BenchmarkRender$$/^(one|one-not-copying|percent)$$' -benchtime 100x ./test/bench; \
-	$(BENCH) -bench '^BenchmarkBuild$$/^all$$' -benchtime 1x ./internal/watcher; \
-	$(BENCH) -bench '^BenchmarkBuild$$/^(slice|heartbeat)$$' -benchtime 1000x ./internal/watcher; \
+	@{ \
+	$(BENCH) -bench '^BenchmarkEvent$$' -benchtime 20x ./test/bench && \
+	$(BENCH) -bench '^BenchmarkRender$$/^(plain|full)$$' -benchtime 3x ./test/bench && \
+	$(BENCH) -bench '^BenchmarkRender$$/^(one|one-not-copying|percent)$$' -benchtime 100x ./test/bench && \
+	$(BENCH) -bench '^BenchmarkBuild$$/^all$$' -benchtime 1x ./internal/watcher && \
+	$(BENCH) -bench '^BenchmarkBuild$$/^(slice|heartbeat)$$' -benchtime 1000x ./internal/watcher && \
 	$(GO) test -run '^$$' -timeout 60m -bench '^BenchmarkPeakRSS$$' -benchtime 1x ./test/bench; \
 	} > out/bench.txt.new || { cat out/bench.txt.new; exit 1; }
 	@mv out/bench.txt.new out/bench.txt

@@ -6,7 +6,7 @@ import "github.com/lb-render/lb-render/internal/types"
 type sink struct {
 	bytes []byte
 	was   []byte // its last version
-	fresh []span // where bytes come from an execution; nil is not noted
+	fresh []span // what was not copied, if note is set
 	note  bool
 	mark  int // end of what was last copied
 }
@@ -48,9 +48,8 @@ type scope struct {
 }
 
 func (s *session) newScope(rank int, now, was *frame, base, wasBase int) *scope {
-	sc := &scope{rank: rank, now: now, was: was, base: base, wasBase: wasBase,
+	return &scope{rank: rank, now: now, was: was, base: base, wasBase: wasBase,
 		ranges: make([]int, len(s.sites)), calls: make([]reader[any], len(s.sites)), includes: make([]reader[any], len(s.sites))}
-	return sc
 }
 
 // Ranks of what is remembered. Inside of an element only those of a lower rank
