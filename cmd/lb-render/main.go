@@ -31,11 +31,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}))
+	os.Exit(run(ctx, os.Args[1:], program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}))
 }
 
 // program is what a run of lb-render has from the outside.
 type program struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	// hook is called between the steps of a transaction; only tests set it.
@@ -100,6 +101,6 @@ reload command when their content has changed.`,
 	}
 	p.flags.add(root.PersistentFlags(), p.getenv)
 	root.AddCommand(p.runCommand(), p.renderCommand(), p.diffCommand(), p.applyCommand(), p.checkCommand(),
-		p.clusterConfigCommand(), p.snapshotCommand(), p.statusCommand(), p.versionCommand())
+		p.clusterConfigCommand(), p.snapshotCommand(), p.statusCommand(), p.ipvsCommand(), p.versionCommand())
 	return root
 }

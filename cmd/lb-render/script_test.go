@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		"lb-render": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
-			os.Exit(run(ctx, os.Args[1:], program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, hook: testHook()}))
+			os.Exit(run(ctx, os.Args[1:], program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, hook: testHook()}))
 		},
 	})
 }
