@@ -1,4 +1,4 @@
-# build  demo  test  unit  e2e  controlplane  lint  golden  fuzz  bench  install  clean  — "make" alone builds.
+# build  demo  test  unit  test-vm  e2e  controlplane  lint  golden  fuzz  bench  install  clean  — "make" alone builds.
 PREFIX ?= /usr/local
 DESTDIR ?=
 GO ?= go
@@ -9,7 +9,7 @@ BUILD = $(GO) build -trimpath -ldflags '-X main.release=$(VERSION)'
 # A tool of its own version, without becoming a dependency of the product.
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test unit e2e controlplane lint golden fuzz bench install clean
+.PHONY: all build demo test unit test-vm e2e controlplane lint golden fuzz bench install clean
 all: build
 
 build:
@@ -22,10 +22,15 @@ demo: build $(if $(filter real,$(CLUSTER)),controlplane)
 	@CLUSTER=$(CLUSTER) sh scripts/demo.sh
 
 # Everything. The first time, most of it is the build of the control plane.
-test: lint unit e2e
+test: lint unit test-vm e2e
 
 unit: build
 	$(GO) test -race -timeout 40m ./...
+
+# What needs a kernel with IPVS, in a virtual machine (test/vm). It wants root and
+# apt-get, for QEMU, a kernel and ipvsadm; elsewhere it is left out, and says so.
+test-vm: build
+	cd test/vm && $(GO) test -count=1 -timeout 20m -v ./...
 
 # The binary against a real control plane (test/e2e). Some of the tests wait more
 # than they work, so there may be more of them at once than cores.
@@ -44,6 +49,7 @@ lint:
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 	cd test/e2e && $(GO) mod tidy -diff && $(GO) vet ./... && $(STATICCHECK) ./...
+	cd test/vm && $(GO) mod tidy -diff && $(GO) vet ./... && $(STATICCHECK) ./...
 
 # Rewrites the golden files; read the diff.
 golden:
@@ -67,6 +73,7 @@ bench: build
 	$(BENCH) -bench '^BenchmarkRender$$/^(one|one-not-copying|percent)$$' -benchtime 100x ./test/bench && \
 	$(BENCH) -bench '^BenchmarkBuild$$/^all$$' -benchtime 1x ./internal/watcher && \
 	$(BENCH) -bench '^BenchmarkBuild$$/^(slice|heartbeat)$$' -benchtime 1000x ./internal/watcher && \
+	$(BENCH) -bench '^BenchmarkRules$$' -benchtime 20x ./internal/ipvs && \
 	$(GO) test -run '^$$' -timeout 60m -bench '^BenchmarkPeakRSS$$' -benchtime 1x ./test/bench; \
 	} > out/bench.txt.new || { cat out/bench.txt.new; exit 1; }
 	@mv out/bench.txt.new out/bench.txt

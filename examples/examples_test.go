@@ -108,6 +108,50 @@ func TestDaemonsAcceptTheGoldens(t *testing.T) {
 	})
 }
 
+// TestRulesAreTaken: our own check takes what the shipped template renders, here and
+// for every case of the template's tests, and finds a broken one.
+func TestRulesAreTaken(t *testing.T) {
+	goldens, err := filepath.Glob("../testdata/templates/*/*.rules")
+	if err != nil || len(goldens) == 0 {
+		t.Fatalf("no goldens: %v", err)
+	}
+	cases, err := filepath.Glob("../testdata/ipvs/*/expected.rules")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, golden := range slices.Concat([]string{"ipvs/golden/ipvs.rules"}, goldens, cases) {
+		if out, err := exec.Command(lbRender, "ipvs", "check", golden).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", golden, err, out)
+		}
+	}
+	if out, err := check(t, "ipvs/golden/ipvs.rules", "-s wlc", "-s wcl", lbRender, "ipvs", "check"); err == nil {
+		t.Errorf("a broken one is taken:\n%s", out)
+	}
+}
+
+// TestIPVSChecksItself: the example's check command is lb-render itself, which is found in PATH.
+func TestIPVSChecksItself(t *testing.T) {
+	data, err := os.ReadFile("ipvs/lb-render.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	templates, err := filepath.Abs("../templates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer("/etc/ipvs/", dir+"/", "../../templates", templates).Replace(string(data))
+	file := filepath.Join(dir, "lb-render.yaml")
+	if err := os.WriteFile(file, []byte(config+"stateDir: s\nruntimeDir: r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(lbRender, "check", "--config", file, "--manifests", "ipvs/manifests")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(lbRender)+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "output ipvs: ok") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func interfaceName(t *testing.T) string {
 	t.Helper()
 	all, err := net.Interfaces()
@@ -227,25 +271,30 @@ func TestManifestsNameNoRealAddress(t *testing.T) {
 // no cluster, and loads every config they show.
 func TestDocumentedCommands(t *testing.T) {
 	ran := 0
-	for _, file := range []string{"../README.md", "haproxy/README.md", "ipvs/README.md"} {
+	for _, file := range []string{"../README.md", "../docs/ipvs.md", "haproxy/README.md", "ipvs/README.md"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(data)) {
 			args := strings.Fields(strings.TrimSpace(line))
-			if len(args) < 2 || args[0] != "lb-render" || !slices.Contains(args, "--manifests") {
+			if i := slices.Index(args, "#"); i > 0 {
+				args = args[:i]
+			}
+			needsNothing := slices.Contains(args, "--manifests") || len(args) > 3 && args[1] == "ipvs" && strings.HasPrefix(args[3], "examples/")
+			if len(args) < 2 || args[0] != "lb-render" || !needsNothing {
 				continue
 			}
 			ran++
 			cmd := exec.Command(lbRender, args[1:]...)
 			cmd.Dir = ".."
-			if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 {
+			quiet := slices.Contains(args, "--against") // says nothing where nothing differs
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 && !quiet {
 				t.Errorf("%s: %s: %v\n%s", file, strings.Join(args, " "), err, out)
 			}
 		}
 	}
-	if ran < 5 {
+	if ran < 8 {
 		t.Errorf("only %d commands found", ran)
 	}
 }

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/template": {"internal/types"},
 	"internal/output":   {"internal/command"}, // not on types: it writes bytes, whatever they mean
 	"internal/command":  {},
-	"internal/ipvs":     {}, // a table and a file: it knows nothing of clusters and outputs
+	"internal/ipvs":     {},                                                                             // a table and a file: it knows nothing of clusters and outputs
 	"internal/agent":    {"internal/types", "internal/watcher", "internal/template", "internal/output"}, // config reaches it as a function
 	"cmd/lb-render":     {"internal/config", "internal/types", "internal/watcher", "internal/manifest", "internal/template", "internal/output", "internal/agent", "internal/ipvs"},
 	"examples":          {},

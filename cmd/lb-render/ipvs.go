@@ -28,7 +28,9 @@ func (p *program) ipvsCommand() *cobra.Command {
 for the standard input.
 
 sync changes what differs between the file and the kernel's table, one edit at a
-time over netlink. No connection is lost to it, as is by "ipvsadm -C; ipvsadm -R".`,
+time over netlink. No connection is lost to it, as many are to "ipvsadm -C; ipvsadm -R".`,
+		Args: cobra.NoArgs, // or else a misspelled subcommand is help, and exit 0
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.ipvsCheckCommand(), p.ipvsDiffCommand(), p.ipvsSyncCommand(), p.ipvsSaveCommand())
 	return cmd

@@ -8,27 +8,21 @@ import (
 	"testing"
 )
 
-// BenchmarkParse and BenchmarkDiff are of the two large recorded sets where they are, else of
-// sets of their size and shape; at 1, 2 and 4 times the size. A set of n times
-// the size is the set n times, with VIPs of other networks.
-func BenchmarkParse(b *testing.B) {
-	for _, scale := range []int{1, 2, 4} {
-		from, to := benchmarkTexts(b, scale)
-		b.Run(fmt.Sprintf("size=%d", scale), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				mustParse(b, from)
-				mustParse(b, to)
-			}
-		})
-	}
-}
-
-func BenchmarkDiff(b *testing.B) {
+// BenchmarkRules parses two large sets and compares them. They are the
+// recorded ones where they are, else sets of their size and shape; at n times the size
+// each set n times, with VIPs in other networks.
+func BenchmarkRules(b *testing.B) {
 	for _, scale := range []int{1, 2, 4} {
 		textA, textB := benchmarkTexts(b, scale)
 		from, to := mustParse(b, textA), mustParse(b, textB)
-		b.Run(fmt.Sprintf("size=%d", scale), func(b *testing.B) {
+		b.Run(fmt.Sprintf("parse/size=%d", scale), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				mustParse(b, textA)
+				mustParse(b, textB)
+			}
+		})
+		b.Run(fmt.Sprintf("diff/size=%d", scale), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if ops := Diff(from, to); len(ops) != scale {

@@ -168,6 +168,15 @@ func (r *results) tables(now time.Time) string {
 			fmt.Fprintf(&b, "| %s | %.2f | %.1f |\n", row.what, row.got, row.limit)
 		}
 	}
+	b.WriteString("\n| two sets of 12,700 IPVS rules | 1 x | 2 x | 4 x | 4 x / 1 x | allocated at 1 x |\n|---|--:|--:|--:|--:|--:|\n")
+	for _, row := range []struct{ what, name string }{{"parse both", "Rules/parse"}, {"compare them", "Rules/diff"}} {
+		fmt.Fprintf(&b, "| %s |", row.what)
+		for _, s := range []string{"/size=1", "/size=2", "/size=4"} {
+			fmt.Fprintf(&b, " %s |", duration(r.time(row.name+s)))
+		}
+		allocated, _ := r.median(row.name+"/size=1", "B/op")
+		fmt.Fprintf(&b, " %.1f | %s |\n", r.time(row.name+"/size=4")/r.time(row.name+"/size=1"), size(allocated))
+	}
 	b.WriteString("\nThe memory is that of one run of the agent each.\n\n| peak resident memory, MiB | 1/1 | 1/10 | 1/100 | limit |\n|---|--:|--:|--:|--:|\n")
 	for _, row := range []struct{ what, name, limit string }{
 		{"`pods: all`", "PeakRSS/pods=all", "900"},

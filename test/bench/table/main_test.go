@@ -23,6 +23,9 @@ BenchmarkRender/plain/size=1of1-2  3  400000000 ns/op  100 B/op  2 allocs/op
 BenchmarkRender/plain/size=1of1-2  3  500000000 ns/op  100 B/op  2 allocs/op
 BenchmarkRender/plain/size=1of1-2  3  900000000 ns/op  100 B/op  2 allocs/op
 BenchmarkRender/one/size=1of1-2  3  1000000 ns/op  19400 B/op  2 allocs/op
+BenchmarkRules/parse/size=1-2  20  20000000 ns/op  9000000 B/op  8000 allocs/op
+BenchmarkRules/parse/size=2-2  20  40000000 ns/op  18000000 B/op  16000 allocs/op
+BenchmarkRules/parse/size=4-2  20  90000000 ns/op  18000000 B/op  16000 allocs/op
 BenchmarkPeakRSS/pods=all/size=1of1-2  1  621.4 peak-RSS-MB  3 ready-s
 `)
 	page := write("page.md", "before\n"+begin+"\nold\n"+end+"\nafter\n")
@@ -37,6 +40,7 @@ BenchmarkPeakRSS/pods=all/size=1of1-2  1  621.4 peak-RSS-MB  3 ready-s
 		"before\n" + begin, end + "\nafter\n", "2026-01-02", "Some CPU",
 		"| render: plain text/template and sprig | 500 ms | not measured | not measured | 100 B |",
 		"| render after one change / plain | 1/500 | 1/50 |",
+		"| parse both | 20.0 ms | 40.0 ms | 90.0 ms | 4.5 | 9.00 MB |",
 		"| `pods: all` | 621 | | | 900 |",
 	} {
 		if !strings.Contains(string(got), want) {
