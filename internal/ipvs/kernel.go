@@ -111,7 +111,7 @@ func (k *Kernel) Read(scope *Scope) (*Rules, error) {
 		}
 		rules.Services = append(rules.Services, s)
 	}
-	rules.sort()
+	rules.normalize()
 	return rules, nil
 }
 
@@ -166,14 +166,11 @@ func explain(op *Op, err error) error {
 	return fmt.Errorf("the kernel refuses it: %w", errno)
 }
 
-// hashed is a flag of the kernel's own.
-const hashed = ipvs.ServiceHashed
-
 func fromKernelService(k *ipvs.Service) Service {
 	s := Service{
 		ServiceKey: ServiceKey{IPv6: k.Family == ipvs.INET6},
 		Scheduler:  strings.Clone(k.Scheduler),
-		Flags:      Flags(k.Flags &^ hashed),
+		Flags:      Flags(k.Flags) & knownFlags,
 		Timeout:    k.Timeout,
 	}
 	if k.FWMark != 0 {

@@ -18,7 +18,7 @@ func TestKernelTypes(t *testing.T) {
 		for i := range rules.Services {
 			s := &rules.Services[i]
 			k := toKernelService(s)
-			k.Flags |= hashed // as the kernel does
+			k.Flags |= ipvs.ServiceHashed // as the kernel does
 			if back := fromKernelService(&k); !back.same(s) {
 				t.Errorf("%s became %s", s.options(), back.options())
 			}
@@ -45,5 +45,20 @@ func TestUnavailable(t *testing.T) {
 	}
 	if err := unavailable(unix.ENOMEM); !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadTwice: a service or server that a reading has twice is there once.
+func TestReadTwice(t *testing.T) {
+	want := mustParse(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n-a -t 192.0.2.1:80 -r 198.51.100.2\n-A -t 192.0.2.2:80\n")
+	first, second := want.Services[0], want.Services[1]
+	first.Servers = []Server{first.Servers[1], first.Servers[0], first.Servers[1]}
+	have := &Rules{Services: []Service{second, first, second, first}}
+	have.normalize()
+	if !have.Equal(want) {
+		t.Errorf("got\n%s", have)
+	}
+	if ops := Diff(have, want); len(ops) > 0 {
+		t.Errorf("would do\n%s", Print(ops))
 	}
 }

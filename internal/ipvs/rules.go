@@ -33,11 +33,17 @@ func (r *Rules) Equal(other *Rules) bool {
 	})
 }
 
-// sort brings services and servers into their order.
-func (r *Rules) sort() {
-	slices.SortFunc(r.Services, func(a, b Service) int { return a.Compare(b.ServiceKey) })
+// normalize brings services and servers into their order, and keeps the first
+// of each key. A reading of the kernel comes in parts, each of which goes on at a
+// position; who is at a position changes when others write, so that one may come
+// twice. The second must not be taken for one that is to be deleted.
+func (r *Rules) normalize() {
+	slices.SortStableFunc(r.Services, func(a, b Service) int { return a.Compare(b.ServiceKey) })
+	r.Services = slices.CompactFunc(r.Services, func(a, b Service) bool { return a.ServiceKey == b.ServiceKey })
 	for i := range r.Services {
-		slices.SortFunc(r.Services[i].Servers, func(a, b Server) int { return a.Compare(b.ServerKey) })
+		s := &r.Services[i]
+		slices.SortStableFunc(s.Servers, func(a, b Server) int { return a.Compare(b.ServerKey) })
+		s.Servers = slices.CompactFunc(s.Servers, func(a, b Server) bool { return a.ServerKey == b.ServerKey })
 	}
 }
 

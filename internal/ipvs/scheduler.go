@@ -12,8 +12,8 @@ var schedulers = []string{"dh", "fo", "lblc", "lblcr", "lc", "mh", "nq", "ovf", 
 const defaultScheduler = "wlc"
 
 // Flags are the flags of a service, with the kernel's values
-// (IP_VS_SVC_F_PERSISTENT and so on in linux/ip_vs.h). The kernel's own flag
-// HASHED, 2, is never in them.
+// (IP_VS_SVC_F_PERSISTENT and so on in linux/ip_vs.h). The kernel has others of its
+// own, such as HASHED, 2, which are never in them.
 type Flags uint32
 
 // What the three flags of a scheduler mean depends on it.
@@ -24,7 +24,7 @@ const (
 	Scheduler2 Flags = 0x10
 	Scheduler3 Flags = 0x20
 
-	schedulerFlags = Scheduler1 | Scheduler2 | Scheduler3
+	knownFlags = Persistent | OnePacket | Scheduler1 | Scheduler2 | Scheduler3
 )
 
 // flagNumbers are the names that a flag has with every scheduler.
