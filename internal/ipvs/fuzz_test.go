@@ -61,7 +61,7 @@ func checkDiff(t *testing.T, a, b *Rules) {
 		t.Fatalf("a set differs from itself:\n%s", Print(ops))
 	}
 	ops := Diff(a, b)
-	if got := applied(t, ops, a); !got.Equal(b) {
+	if got := applied(t, ops, a); !got.Equal(b) || got.String() != b.String() {
 		t.Fatalf("from\n%s\nthrough\n%s\ncomes\n%s\nnot\n%s", a, Print(ops), got, b)
 	}
 	for i := 1; i < len(ops); i++ {

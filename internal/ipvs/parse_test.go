@@ -163,6 +163,8 @@ func TestFaults(t *testing.T) {
 		{"-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:7: no service 192.0.2.1:80/TCP above this line: its -A line comes before its real servers`},
 		{"-a -t 192.0.2.1:80 -r 198.51.100.1:80\n-A -t 192.0.2.1:80", `f:1:7: no service 192.0.2.1:80/TCP above this line: its -A line comes before its real servers`},
 		{"-A -t foo:80\n-a -t foo:80 -r 198.51.100.1:80", `f:1:7: "foo" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)|f:2:7: "foo" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)`},
+		// What follows from the mistake of another line is not told.
+		{"-A -t 192.0.2.l:80\n-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:7: "192.0.2.l" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)`},
 		{"-A -t 192.0.2.1:80 -s wwr\n-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:23: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
 		{service + "-a -t 192.0.2.1:80", `f:2:1: no real server: -r ADDRESS:PORT`},
 		{service + "-a -t 192.0.2.1:80 -r", `f:2:1: no real server: -r ADDRESS:PORT|f:2:20: -r needs a value: ADDRESS:PORT`},

@@ -145,14 +145,13 @@ func Plan(ops []Op, want *Rules) Summary {
 func (s *syncer) apply(ctx context.Context, ops []Op) (done int, refused, err error) {
 	var list *multierror.Error
 	failed := map[ServiceKey]bool{}
-	missing := map[ServiceKey]bool{} // services that could not be added
 	for i := range ops {
 		op := &ops[i]
 		key := op.Service.ServiceKey
 		if ctx.Err() != nil {
 			return done, list.ErrorOrNil(), fmt.Errorf("stopped after %d of %d changes; the next sync does the rest: %w", done, len(ops), context.Cause(ctx))
 		}
-		if missing[key] || failed[key] && (op.Verb == DeleteServer || op.Verb == DeleteService) {
+		if failed[key] && (op.Verb == DeleteServer || op.Verb == DeleteService) {
 			continue
 		}
 		err := s.Table.Do(op)
@@ -161,12 +160,11 @@ func (s *syncer) apply(ctx context.Context, ops []Op) (done int, refused, err er
 		case err == nil:
 			done++
 			s.summary.count(op)
-		case errors.Is(err, errRaced):
+		case errors.Is(err, errRaced): // also a server of a service that was refused
 		case errors.As(err, &unavailable):
 			return done, list.ErrorOrNil(), err
 		default:
 			failed[key] = true
-			missing[key] = op.Verb == AddService
 			list = multierror.Append(list, &RefusedError{s.File, op.line(), op.String(), err})
 		}
 	}

@@ -227,6 +227,26 @@ func TestDrainTakenBack(t *testing.T) {
 	})
 }
 
+// Somebody gives a server that drains a weight: it drains anew.
+func TestDrainDisturbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n")
+		m.rules.Services[0].Servers[0].connections = 1
+		begin := time.Now()
+		m.onRead = func() {
+			if m.reads == 7 { // 5 s later
+				m.rules.Services[0].Servers[0].Weight = 9
+			}
+		}
+		r := request(t, m, web)
+		r.Drain = 10 * time.Second
+		summary, err := Sync(t.Context(), r)
+		if took := time.Since(begin); err != nil || took != 15*time.Second || summary.Drained != 2 || summary.Deleted != 1 {
+			t.Errorf("got %v, %+v after %v", err, summary, took)
+		}
+	})
+}
+
 func TestDrainStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n")
