@@ -68,37 +68,83 @@ func (f *ipvsFlags) scope() (ipvs.Scope, error) {
 	return ipvs.Scope{}, nil
 }
 
-// rulesFile reads rules.
+// rulesFile reads rules, as often as they are asked for.
 type rulesFile struct {
-	name  string
+	path  string // - is the standard input
 	stdin io.Reader
-	text  *string // of the standard input, which can be read once
+	// text is what was read of something that can be read just once: the standard
+	// input or a pipe, which the second time would be an empty file, that is an empty table.
+	text *string
 }
 
-func (f *rulesFile) read(scope *ipvs.Scope) (*ipvs.Parsed, error) {
-	name, text := f.name, ""
-	switch {
-	case f.name != "-":
-		b, err := os.ReadFile(f.name)
+// name is the file's for messages.
+func (f *rulesFile) name() string {
+	if f.path == "-" {
+		return "stdin"
+	}
+	return f.path
+}
+
+func (f *rulesFile) read(ctx context.Context, scope *ipvs.Scope) (*ipvs.Parsed, error) {
+	if f.text == nil {
+		text, once, err := f.content(ctx)
 		if err != nil {
 			return nil, err
 		}
-		text = string(b)
-	case f.text != nil:
-		name, text = "stdin", *f.text
-	default:
-		b, err := io.ReadAll(f.stdin)
-		if err != nil {
-			return nil, fmt.Errorf("reading the standard input: %w", err)
+		if once {
+			f.text = &text
 		}
-		name, text = "stdin", string(b)
-		f.text = &text
+		return f.parse(text, scope)
 	}
-	parsed, err := ipvs.Parse(name, text)
+	return f.parse(*f.text, scope)
+}
+
+func (f *rulesFile) parse(text string, scope *ipvs.Scope) (*ipvs.Parsed, error) {
+	parsed, err := ipvs.Parse(f.name(), text)
 	if err != nil {
 		return nil, err
 	}
-	return parsed, scope.Check(name, &parsed.Rules)
+	return parsed, scope.Check(f.name(), &parsed.Rules)
+}
+
+// content reads the file, and says whether that can be done just once. It waits for
+// the other end of a pipe no longer than ctx.
+func (f *rulesFile) content(ctx context.Context) (text string, once bool, err error) {
+	type result struct {
+		text []byte
+		once bool
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() { // ends with the file, or with the program
+		var r result
+		defer func() { read <- r }()
+		in := f.stdin
+		r.once = true
+		if f.path != "-" {
+			file, err := os.Open(f.path)
+			if err != nil {
+				r.err = err
+				return
+			}
+			defer file.Close()
+			info, err := file.Stat()
+			if err != nil {
+				r.err = err
+				return
+			}
+			in, r.once = file, !info.Mode().IsRegular()
+		}
+		if r.text, r.err = io.ReadAll(in); r.err != nil && f.path == "-" {
+			r.err = fmt.Errorf("reading the standard input: %w", r.err)
+		}
+	}()
+	select {
+	case r := <-read:
+		return string(r.text), r.once, r.err
+	case <-ctx.Done():
+		return "", false, fmt.Errorf("reading %s: %w", f.name(), context.Cause(ctx))
+	}
 }
 
 func (p *program) ipvsCheckCommand() *cobra.Command {
@@ -111,12 +157,12 @@ neither IPVS nor rights.
 
 Exit code: 0 the file is good, 1 it is not.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			scope, err := flags.scope()
 			if err != nil {
 				return p.faults(1, err)
 			}
-			parsed, err := (&rulesFile{name: args[0], stdin: p.stdin}).read(&scope)
+			parsed, err := (&rulesFile{path: args[0], stdin: p.stdin}).read(cmd.Context(), &scope)
 			if err != nil {
 				return p.faults(1, err)
 			}
@@ -145,7 +191,7 @@ Exit code: 0 nothing differs, 1 something does, 2 an error, or no IPVS, or no ri
 			if err != nil {
 				return p.faults(2, err)
 			}
-			want, err := (&rulesFile{name: args[0], stdin: p.stdin}).read(&scope)
+			want, err := (&rulesFile{path: args[0], stdin: p.stdin}).read(cmd.Context(), &scope)
 			if err != nil {
 				return p.faults(2, err)
 			}
@@ -156,7 +202,7 @@ Exit code: 0 nothing differs, 1 something does, 2 an error, or no IPVS, or no ri
 					return &exitError{2, errors.New("--against: the standard input is FILE already")}
 				}
 				all := ipvs.Scope{} // what is not ours may be there
-				parsed, err := (&rulesFile{name: against, stdin: p.stdin}).read(&all)
+				parsed, err := (&rulesFile{path: against, stdin: p.stdin}).read(cmd.Context(), &all)
 				if err != nil {
 					return p.faults(2, err)
 				}
@@ -184,7 +230,8 @@ func (p *program) ipvsSaveCommand() *cobra.Command {
 		Use:   "save",
 		Short: "print the kernel's table",
 		Long: `Prints the kernel's table as rules, sorted, in the syntax of ipvsadm-save(8) -n and
-with the thresholds (-x, -y), which that leaves out.
+with the thresholds (-x, -y), which that leaves out. sync takes it, unless others made
+a service with a persistence engine (--pe).
 
 Exit code: 0, or 2 without IPVS or the right to it.`,
 		Args: cobra.NoArgs,
@@ -193,8 +240,10 @@ Exit code: 0, or 2 without IPVS or the right to it.`,
 			if err != nil {
 				return &exitError{2, err}
 			}
-			_, err = io.WriteString(p.stdout, rules.String())
-			return err
+			if _, err := io.WriteString(p.stdout, rules.String()); err != nil {
+				return &exitError{2, err}
+			}
+			return nil
 		},
 	}
 }
@@ -235,9 +284,9 @@ type syncReport struct {
 	Passes    int `json:"passes"`
 	// Duration in seconds.
 	Duration float64 `json:"duration"`
-	// With --dry-run: what would be done.
-	DryRun     bool     `json:"dryRun,omitempty"`
-	Operations []string `json:"operations,omitempty"`
+	// With --dry-run: what would be done, if there is nothing an empty list.
+	DryRun     bool      `json:"dryRun,omitempty"`
+	Operations *[]string `json:"operations,omitempty"`
 }
 
 func (p *program) ipvsSyncCommand() *cobra.Command {
@@ -259,20 +308,23 @@ Exit code: 0 the table is as the file says, 1 it is not, or the file has mistake
 2 without IPVS or the right to it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			scope, err := flags.scope()
-			if err != nil {
-				return p.faults(1, err)
-			}
-			file := &rulesFile{name: args[0], stdin: p.stdin}
-			load := func() (*ipvs.Rules, error) {
-				parsed, err := file.read(&scope)
+			file := &rulesFile{path: args[0], stdin: p.stdin}
+			load := func() (*ipvs.Rules, *ipvs.Scope, error) {
+				scope, err := flags.scope()
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
-				return &parsed.Rules, nil
+				parsed, err := file.read(cmd.Context(), &scope)
+				if err != nil {
+					return nil, nil, err
+				}
+				return &parsed.Rules, &scope, nil
 			}
-			if _, err := load(); err != nil { // before anybody waits for it
+			if _, _, err := load(); err != nil { // before anybody waits for it
 				return p.faults(1, err)
+			}
+			if drain > 0 && file.text != nil && !dryRun {
+				return fmt.Errorf("--drain needs a file, which is read anew after each wait; %s can be read once, and an older text would undo a newer one", file.name())
 			}
 			kernel, err := ipvs.OpenKernel()
 			if err != nil {
@@ -280,11 +332,13 @@ Exit code: 0 the table is as the file says, 1 it is not, or the file has mistake
 			}
 			defer kernel.Close()
 			if dryRun {
-				return p.ipvsDryRun(kernel, &scope, load, asJSON)
+				return p.ipvsDryRun(kernel, load, drain > 0, asJSON)
 			}
 			summary, err := ipvs.Sync(cmd.Context(), ipvs.Request{
-				Table: kernel, File: args[0], Load: load, Scope: &scope, Drain: time.Duration(drain),
-				Lock: func(ctx context.Context) (func(), error) { return ipvs.Lock(ctx, ipvsLock) },
+				Table: kernel, File: file.name(), Load: load, Drain: time.Duration(drain),
+				Lock: func(ctx context.Context) (func(), error) {
+					return ipvs.Lock(ctx, ipvsLock, func() { fmt.Fprintln(p.stderr, "lb-render: waiting for another sync") })
+				},
 			})
 			if summary.Passes > 0 {
 				report := syncReport{
@@ -317,9 +371,9 @@ func (p *program) syncError(err error) error {
 	return p.faults(1, err)
 }
 
-func (p *program) ipvsDryRun(kernel *ipvs.Kernel, scope *ipvs.Scope, load func() (*ipvs.Rules, error), asJSON bool) error {
+func (p *program) ipvsDryRun(kernel *ipvs.Kernel, load func() (*ipvs.Rules, *ipvs.Scope, error), drain, asJSON bool) error {
 	begin := time.Now()
-	want, err := load()
+	want, scope, err := load()
 	if err != nil {
 		return p.faults(1, err)
 	}
@@ -328,6 +382,9 @@ func (p *program) ipvsDryRun(kernel *ipvs.Kernel, scope *ipvs.Scope, load func()
 		return p.syncError(err)
 	}
 	ops := ipvs.Diff(have, want)
+	if drain {
+		ops = ipvs.WithDrain(ops)
+	}
 	if !asJSON {
 		_, err := io.WriteString(p.stdout, ipvs.Print(ops))
 		return err
@@ -335,11 +392,13 @@ func (p *program) ipvsDryRun(kernel *ipvs.Kernel, scope *ipvs.Scope, load func()
 	plan := ipvs.Plan(ops, want)
 	report := syncReport{
 		DryRun: true, Created: plan.Created, Updated: plan.Updated, Deleted: plan.Deleted,
-		Unchanged: plan.Unchanged, Passes: 1, Duration: time.Since(begin).Seconds(),
+		Drained: plan.Drained, Unchanged: plan.Unchanged, Passes: 1, Duration: time.Since(begin).Seconds(),
 	}
+	lines := make([]string, len(ops))
 	for i := range ops {
-		report.Operations = append(report.Operations, ops[i].String())
+		lines[i] = ops[i].String()
 	}
+	report.Operations = &lines
 	return p.writeReport(report, true)
 }
 

@@ -23,9 +23,6 @@ type Op struct {
 	Verb    Verb
 	Service *Service // after the change; for a deletion as it is
 	Server  *Server  // of AddServer, EditServer and DeleteServer: likewise
-	// Gone is how many servers go with a deleted service.
-	Gone int
-
 	// drain marks an EditServer to weight 0 that comes before a deletion.
 	drain bool
 }
@@ -72,7 +69,7 @@ func Diff(from, to *Rules) []Op {
 		switch c := compareAt(from.Services, to.Services, i, j); {
 		case c < 0:
 			s := &from.Services[i]
-			d.deletedServices = append(d.deletedServices, Op{Verb: DeleteService, Service: s, Gone: len(s.Servers)})
+			d.deletedServices = append(d.deletedServices, Op{Verb: DeleteService, Service: s})
 			i++
 		case c > 0:
 			s := &to.Services[j]

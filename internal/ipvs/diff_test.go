@@ -92,8 +92,8 @@ func TestRecordedLarge(t *testing.T) {
 		t.Errorf("%d and %d rules", configured.Len(), generated.Len())
 	}
 	ops := Diff(configured, generated)
-	if got := Print(ops); got != "-D -t 172.27.223.36:80\n" || ops[0].Gone != 19 {
-		t.Errorf("got\n%s, with %d servers", got, ops[0].Gone)
+	if got := Print(ops); got != "-D -t 172.27.223.36:80\n" || len(ops[0].gone()) != 19 {
+		t.Errorf("got\n%s, with %d servers", got, len(ops[0].gone()))
 	}
 	checkDiff(t, configured, generated)
 }

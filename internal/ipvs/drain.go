@@ -1,13 +1,22 @@
 package ipvs
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // drainer keeps servers from being deleted before they have drained: before
 // they were at weight 0 for some time, or have no connection left.
 type drainer struct {
 	period time.Duration // 0 deletes at once
 	since  map[serverID]time.Time
+	starts map[serverID]int // how often it began to drain
 	now    func() time.Time
+}
+
+func newDrainer(period time.Duration) drainer {
+	return drainer{period: period, since: map[serverID]time.Time{}, starts: map[serverID]int{}, now: time.Now}
 }
 
 type serverID struct {
@@ -17,31 +26,28 @@ type serverID struct {
 
 // hold goes through operations that shall be done. A deletion that is not due
 // is taken out; where its server still has a weight, an edit to weight 0 is in
-// its place. waiting is how many servers still drain.
+// its place, which began is to be told of. waiting is how many servers drain.
 func (d *drainer) hold(ops []Op) (due []Op, waiting int) {
 	if d.period == 0 {
 		return ops, 0
 	}
 	for _, op := range ops {
-		var servers []Server
-		switch op.Verb {
-		case DeleteServer:
-			servers = []Server{*op.Server}
-		case DeleteService:
-			servers = op.Service.Servers
-		}
 		drained := true
-		for i := range servers {
-			s := &servers[i]
-			if d.drained(op.Service.ServiceKey, s) {
-				continue
-			}
-			drained = false
-			waiting++
-			if s.Weight != 0 {
-				quiet := *s
-				quiet.Weight = 0
-				due = append(due, Op{Verb: EditServer, Service: op.Service, Server: &quiet, drain: true})
+		for _, s := range op.gone() {
+			id := serverID{op.Service.ServiceKey, s.ServerKey}
+			since, seen := d.since[id]
+			switch {
+			case s.Weight != 0: // or has a weight again, from whoever
+				due = append(due, quiet(&op, s))
+				drained = false
+			case s.connections == 0:
+			case !seen:
+				d.since[id] = d.now()
+				waiting++
+				drained = false
+			case d.now().Sub(since) < d.period:
+				waiting++
+				drained = false
 			}
 		}
 		if drained {
@@ -51,14 +57,71 @@ func (d *drainer) hold(ops []Op) (due []Op, waiting int) {
 	return due, waiting
 }
 
-// drained says whether a server may be deleted; the first time, it never may.
-// A server that got a weight again, from whoever, begins anew.
-func (d *drainer) drained(service ServiceKey, s *Server) bool {
-	id := serverID{service, s.ServerKey}
-	since, seen := d.since[id]
-	if !seen || s.Weight != 0 {
-		d.since[id] = d.now()
-		return false
+// began notes that a server has weight 0 now. The error says that somebody keeps
+// giving it its weight back.
+func (d *drainer) began(op *Op) error {
+	id := serverID{op.Service.ServiceKey, op.Server.ServerKey}
+	d.since[id] = d.now()
+	d.starts[id]++
+	if d.starts[id] > maxPasses {
+		return fmt.Errorf("real server %s of service %s does not drain: %d times it was at weight 0, and something else gave it a weight again",
+			id.ServerKey, id.ServiceKey, maxPasses)
 	}
-	return s.connections == 0 || d.now().Sub(since) >= d.period
+	return nil
+}
+
+// forget is for a server that is wanted again, or is gone: if it is to be deleted later, it
+// drains anew.
+func (d *drainer) forget(ops []Op) {
+	leaving := map[serverID]bool{}
+	for i := range ops {
+		for _, s := range ops[i].gone() {
+			leaving[serverID{ops[i].Service.ServiceKey, s.ServerKey}] = true
+		}
+	}
+	for id := range d.since {
+		if !leaving[id] {
+			delete(d.since, id)
+		}
+	}
+}
+
+// gone are the servers that a deletion takes away.
+func (op *Op) gone() []*Server {
+	switch op.Verb {
+	case DeleteServer:
+		return []*Server{op.Server}
+	case DeleteService:
+		servers := make([]*Server, len(op.Service.Servers))
+		for i := range servers {
+			servers[i] = &op.Service.Servers[i]
+		}
+		return servers
+	}
+	return nil
+}
+
+// quiet is the edit to weight 0 that comes before a deletion.
+func quiet(deletion *Op, s *Server) Op {
+	server := *s
+	server.Weight = 0
+	return Op{Verb: EditServer, Service: deletion.Service, Server: &server, drain: true}
+}
+
+// WithDrain is the operations that a Sync does that drains: with edits to
+// weight 0 before the deletions.
+func WithDrain(ops []Op) []Op {
+	first := slices.IndexFunc(ops, func(op Op) bool { return op.gone() != nil })
+	if first < 0 {
+		return ops
+	}
+	with := slices.Clone(ops[:first])
+	for i := range ops {
+		for _, s := range ops[i].gone() {
+			if s.Weight != 0 {
+				with = append(with, quiet(&ops[i], s))
+			}
+		}
+	}
+	return append(with, ops[first:]...)
 }

@@ -81,8 +81,9 @@ func (k *Kernel) Close() error {
 }
 
 // Read reads the part of the table that is in scope. The kernel gives the
-// services and then the servers of each, not all at once: what others change meanwhile
-// may be seen in part.
+// services and then the servers of each, in parts that go on at a position: what others
+// change meanwhile may be seen in part, twice or not at all. A Sync that misses
+// something so has success once too early; the next one, or a verify, finds it.
 func (k *Kernel) Read(scope *Scope) (*Rules, error) {
 	services, err := k.client.Services()
 	if errors.Is(err, os.ErrNotExist) { // the library's word for an empty list

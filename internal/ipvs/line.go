@@ -35,16 +35,23 @@ type argument struct {
 }
 
 // splitOptions reads the options of a line the way popt(3) does for ipvsadm:
-// -w 5, -w5, -w=5, --weight 5, --weight=5, and flags in one word such as -oA. It
+// -w 5, -w5, -w=5, --weight 5, --weight=5, and flags in one word such as -Ao. It
 // appends to args what it could read and gives every fault to report.
 func splitOptions(args []argument, words []word, report func(column int, message string)) []argument {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
+		// unknown reports an option, and passes over what is likely its value.
+		unknown := func(column int, name string) {
+			report(column, "unknown option "+quote(name))
+			if i+1 < len(words) && words[i+1].text[0] != '-' && words[i+1].text[0] != '#' {
+				i++
+			}
+		}
 		// next takes the word after this one as the value of o.
 		next := func(o *option, column int) argument {
 			a := argument{option: o, column: column}
 			switch {
-			case i+1 < len(words) && !(o.value == optionalValue && strings.HasPrefix(words[i+1].text, "-")):
+			case i+1 < len(words) && !looksLikeOption(words[i+1].text):
 				i++
 				a.value = words[i]
 			case o.value == needsValue:
@@ -59,7 +66,11 @@ func splitOptions(args []argument, words []word, report func(column int, message
 			o := longOption(name)
 			switch {
 			case o == nil:
-				report(w.column, "unknown option "+quote("--"+name))
+				if joined {
+					report(w.column, "unknown option "+quote("--"+name))
+				} else {
+					unknown(w.column, "--"+name)
+				}
 			case o.value == noValue && joined:
 				report(w.column, o.String()+" takes no value")
 			case o.value == noValue:
@@ -78,7 +89,7 @@ func splitOptions(args []argument, words []word, report func(column int, message
 					column = w.column // of the dash
 				}
 				if o == nil {
-					report(column, "unknown option "+quote("-"+w.text[at:at+1]))
+					unknown(column, "-"+w.text[at:at+1])
 					break
 				}
 				if o.value == noValue {
@@ -92,9 +103,18 @@ func splitOptions(args []argument, words []word, report func(column int, message
 				}
 				break
 			}
+		case w.text[0] == '#':
+			report(w.column, "a comment has a line of its own")
+			return args
 		default:
 			report(w.column, "unexpected argument "+quote(w.text))
 		}
 	}
 	return args
+}
+
+// looksLikeOption says whether a word is no value: no value that any option
+// takes begins with a dash, but a number may be meant to.
+func looksLikeOption(text string) bool {
+	return len(text) > 1 && text[0] == '-' && (text[1] < '0' || text[1] > '9' || text == "-6")
 }

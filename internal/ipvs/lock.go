@@ -15,31 +15,54 @@ import (
 // takes, and too seldom to be seen in the load.
 const lockPoll = 20 * time.Millisecond
 
+// lockNotice is how long one waits for a lock without a word.
+const lockNotice = time.Second
+
 // Lock takes the lock file, which it makes where it is missing, and waits while
-// somebody else has it. The kernel lets go of it when the process ends,
-// however it ends.
-func Lock(ctx context.Context, file string) (unlock func(), err error) {
+// somebody else has it; waiting is called once if that takes more than a second. The
+// kernel lets go of the lock when the process ends, however it ends.
+func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err error) {
+	defer func() {
+		if err != nil && !errors.Is(err, context.Cause(ctx)) {
+			err = fmt.Errorf("the lock that keeps two syncs apart: %w; %s must be a folder that this user may write to", err, filepath.Dir(file))
+		}
+	}()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, fmt.Errorf("the lock that keeps two syncs apart: %w", err)
+		return nil, err
 	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("the lock that keeps two syncs apart: %w", err)
-	}
+	begin, told := time.Now(), false
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
+		f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isAt(f, file) {
 			return func() { f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			f.Close()
-			return nil, fmt.Errorf("the lock that keeps two syncs apart: flock %s: %w", file, err)
+		}
+		f.Close() // who comes next takes the file that is there then
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("flock %s: %w", file, err)
+		}
+		if !told && time.Since(begin) > lockNotice {
+			told = true
+			waiting()
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("waiting for another sync, which has %s locked: %w", file, context.Cause(ctx))
+			return nil, fmt.Errorf("stopped while another sync has %s locked: %w", file, context.Cause(ctx))
 		case <-time.After(lockPoll):
 		}
 	}
+}
+
+// isAt says whether the file is still the one of that name. A lock on one that
+// was deleted keeps out nobody.
+func isAt(f *os.File, name string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(name)
+	return err == nil && os.SameFile(open, named)
 }

@@ -60,7 +60,7 @@ type parser struct {
 	last     int                // service of the line before, which is that of most lines
 	faults   []*Fault
 	warnings []*Fault
-	broken   bool // an -A line whose address could not be read
+	broken   bool // a line that may have been that of a service could not be read
 	// kept from line to line, so that they need not be made anew
 	words []word
 	args  []argument
@@ -91,13 +91,14 @@ func (p *parser) parseLine(line string) {
 	}
 	before := len(p.faults)
 	p.args = splitOptions(p.args[:0], p.words, p.report)
-	if len(p.args) == 0 {
-		if len(p.faults) == before { // cannot be: a word is an option or reported
-			p.report(p.words[0].column, "a line begins with -A or -a")
-		}
+	if len(p.args) == 0 { // and every word is reported
+		p.broken = true
 		return
 	}
 	first := p.args[0]
+	if first.option.id != optAddService && first.option.id != optAddServer {
+		p.broken = true
+	}
 	switch {
 	case first.option.id == optAddService:
 		p.parseService(p.sorted(serviceLine))
@@ -255,15 +256,17 @@ func (p *parser) schedulerFlags(a argument, scheduler string) Flags {
 	for _, name := range strings.Split(a.value.text, ",") {
 		flag, of, ok := flagByName(name)
 		switch {
+		case name == "": // as in flag-1,,flag-2
 		case !ok:
 			p.reportf(at, "unknown flag %s: flag-1, flag-2 and flag-3, or sh-fallback, sh-port, mh-fallback and mh-port", quote(name))
 		case of != "" && of != scheduler:
 			p.reportf(at, "flag %s is of scheduler %s, not of %s", name, of, quote(scheduler))
-		case flags&flag != 0:
-			p.reportf(at, "flag %s is there twice", name)
 		}
 		flags |= flag
 		at += len(name) + 1
+	}
+	if strings.Trim(a.value.text, ",") == "" {
+		p.reportf(a.value.column, "%s needs a value: %s", a.option, a.option.wants)
 	}
 	return flags
 }

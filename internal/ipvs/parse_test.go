@@ -51,6 +51,8 @@ func TestCanonical(t *testing.T) {
 		"one packet, mark":  {"-A -f 1 -o", "-A -f 1 -s wlc -o\n"},
 		"mh by number":      {"-A -t 192.0.2.1:80 -s mh -b flag-1,flag-2", "-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"},
 		"mh by name":        {"-A -t 192.0.2.1:80 -b mh-port,mh-fallback -s mh", "-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"},
+		"flags, loosely":    {"-A -t 192.0.2.1:80 -s mh -b flag-1,,mh-fallback,", "-A -t 192.0.2.1:80 -s mh -b mh-fallback\n"},
+		"scheduler none":    {"-A -t 192.0.2.1:80 -s none", "-A -t 192.0.2.1:80 -s none\n"},
 		"sh":                {"-A -t 192.0.2.1:80 -s sh --sched-flags sh-port,flag-3", "-A -t 192.0.2.1:80 -s sh -b sh-port,flag-3\n"},
 		"flags of another":  {"-A -t 192.0.2.1:80 -s wrr -b flag-1", "-A -t 192.0.2.1:80 -s wrr -b flag-1\n"},
 
@@ -101,7 +103,7 @@ func TestFaults(t *testing.T) {
 	const service = "-A -t 192.0.2.1:80 -s wrr\n"
 	tests := []struct{ in, want string }{
 		{"hello", `f:1:1: unexpected argument "hello"`},
-		{"-A -t 192.0.2.1:80 # the web", `f:1:20: unexpected argument "#"|f:1:22: unexpected argument "the"|f:1:26: unexpected argument "web"`},
+		{"-A -t 192.0.2.1:80 # the web", `f:1:20: a comment has a line of its own`},
 		{"-t 192.0.2.1:80 -A", `f:1:1: a line begins with -A (a service) or -a (a real server), not with -t`},
 		{"-E -t 192.0.2.1:80", `f:1:1: -E is no line of a rules file: it has -A and -a lines only, and says what shall be there, not what to do`},
 		{"--clear", `f:1:1: -C is no line of a rules file: it has -A and -a lines only, and says what shall be there, not what to do`},
@@ -142,13 +144,16 @@ func TestFaults(t *testing.T) {
 		{"-A -t 192.0.2.1", `f:1:7: port 0 (every port) is for persistent services: give a port, or -p`},
 		{"-A -t 2001:db8::1:80", `f:1:7: port 0 (every port) is for persistent services: give a port, or -p`},
 		{"-A -t 192.0.2.1:80 -s", `f:1:20: -s needs a value: a scheduler such as wrr`},
-		{"-A -t 192.0.2.1:80 -s wwr", `f:1:23: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
-		{"-A -t 192.0.2.1:80 --scheduler=wwr", `f:1:32: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
-		{"-A -t 192.0.2.1:80 -swwr", `f:1:22: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 -s wwr", `f:1:23: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 --scheduler=wwr", `f:1:32: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 -swwr", `f:1:22: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
 		{"-A -t 192.0.2.1:80 -s sh -b sh-port,mh-port", `f:1:37: flag mh-port is of scheduler mh, not of "sh"`},
 		{"-A -t 192.0.2.1:80 -s sh -b flag-4", `f:1:29: unknown flag "flag-4": flag-1, flag-2 and flag-3, or sh-fallback, sh-port, mh-fallback and mh-port`},
-		{"-A -t 192.0.2.1:80 -s sh -b flag-1,sh-fallback", `f:1:36: flag sh-fallback is there twice`},
-		{"-A -t 192.0.2.1:80 -s sh -b flag-1,", `f:1:36: unknown flag "": flag-1, flag-2 and flag-3, or sh-fallback, sh-port, mh-fallback and mh-port`},
+		{"-A -t 192.0.2.1:80 -s sh -b ,", `f:1:29: -b needs a value: flags such as flag-1,flag-2`},
+		{"-A -t 192.0.2.1:80 -s -p", `f:1:20: -s needs a value: a scheduler such as wrr`},
+		{"-A -t 192.0.2.1:80 --scheduel rr -Q 5 -p", `f:1:20: unknown option "--scheduel"|f:1:34: unknown option "-Q"`},
+		{"A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 198.51.100.1", `f:1:1: unexpected argument "A"`},
+		{"-B -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 198.51.100.1", `f:1:1: unknown option "-B"`},
 		{"-A -t 192.0.2.1:80 -p 0", `f:1:23: -p "0": must be a number from 1 to 2678400`},
 		{"-A -t 192.0.2.1:80 -p 2678401", `f:1:23: -p "2678401": must be a number from 1 to 2678400`},
 		{"-A -t 192.0.2.1:80 -p 5m", `f:1:23: -p "5m": must be a number from 1 to 2678400`},
@@ -165,7 +170,7 @@ func TestFaults(t *testing.T) {
 		{"-A -t foo:80\n-a -t foo:80 -r 198.51.100.1:80", `f:1:7: "foo" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)|f:2:7: "foo" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)`},
 		// What follows from the mistake of another line is not told.
 		{"-A -t 192.0.2.l:80\n-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:7: "192.0.2.l" is no IP address: names are not resolved (ipvsadm-save -n writes addresses)`},
-		{"-A -t 192.0.2.1:80 -s wwr\n-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:23: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 -s wwr\n-a -t 192.0.2.1:80 -r 198.51.100.1:80", `f:1:23: unknown scheduler "wwr": one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
 		{service + "-a -t 192.0.2.1:80", `f:2:1: no real server: -r ADDRESS:PORT`},
 		{service + "-a -t 192.0.2.1:80 -r", `f:2:1: no real server: -r ADDRESS:PORT|f:2:20: -r needs a value: ADDRESS:PORT`},
 		{service + "-a -t 192.0.2.1:80 -r 198.51.100.1 -s wrr", `f:2:36: -s does not belong to -a`},
@@ -191,8 +196,8 @@ func TestFaults(t *testing.T) {
 		{service + "-a -t 192.0.2.1:80 -r 198.51.100.1\n-a -t 192.0.2.1:80 -r 198.51.100.2\n-a -t 192.0.2.1:80 -r 198.51.100.1:80 -i", `f:4:23: real server 198.51.100.1:80 of service 192.0.2.1:80/TCP is there twice: first in line 2`},
 		// A direct server's port is the service's, so these two are one.
 		{service + "-a -t 192.0.2.1:80 -r 198.51.100.1:80\n-a -t 192.0.2.1:80 -r 198.51.100.1:81", `f:3:23: real server 198.51.100.1:80 of service 192.0.2.1:80/TCP is there twice: first in line 2`},
-		{"-A -t 192.0.2.1:80 -s " + strings.Repeat("x", 100), `f:1:23: unknown scheduler "` + strings.Repeat("x", 60) + `"…: one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
-		{"-A -t 192.0.2.1:80 -s \"\x00\xff", `f:1:23: unknown scheduler "\"\x00\xff": one of dh, fo, lblc, lblcr, lc, mh, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 -s " + strings.Repeat("x", 100), `f:1:23: unknown scheduler "` + strings.Repeat("x", 60) + `"…: one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
+		{"-A -t 192.0.2.1:80 -s \"\x00\xff", `f:1:23: unknown scheduler "\"\x00\xff": one of dh, fo, lblc, lblcr, lc, mh, none, nq, ovf, rr, sed, sh, twos, wlc, wrr`},
 	}
 	for _, test := range tests {
 		p, err := Parse("f", test.in)

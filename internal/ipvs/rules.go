@@ -156,11 +156,12 @@ func (k ServerKey) Compare(other ServerKey) int {
 type Server struct {
 	ServerKey
 	Forward Forward
-	// Weight is the share of new connections. A server of weight 0 gets none and
-	// keeps those that it has.
+	// Weight is the share of new connections. A server of weight 0 keeps those that
+	// it has and gets none, but from persistent clients that it had before, unless
+	// net.ipv4.vs.expire_quiescent_template is 1.
 	Weight uint32
-	// Upper is the number of connections above which the server gets no new
-	// ones, until it has less than Lower; 0 is no limit.
+	// Upper is the number of connections at which the server gets no new ones, until
+	// it has less than Lower, or than three quarters of Upper if Lower is 0; 0 is no limit.
 	Upper, Lower uint32
 	Tunnel       Tunnel
 

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// schedulers are those of Linux 6.1, each a module ip_vs_NAME.
-var schedulers = []string{"dh", "fo", "lblc", "lblcr", "lc", "mh", "nq", "ovf", "rr", "sed", "sh", "twos", "wlc", "wrr"}
+// schedulers are those of Linux 6.1, each a module ip_vs_NAME; with none, no
+// new connection is taken.
+var schedulers = []string{"dh", "fo", "lblc", "lblcr", "lc", "mh", "none", "nq", "ovf", "rr", "sed", "sh", "twos", "wlc", "wrr"}
 
 // defaultScheduler is ipvsadm's for a service that names none.
 const defaultScheduler = "wlc"

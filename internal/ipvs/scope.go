@@ -63,9 +63,6 @@ func (s *Scope) add(text string) error {
 	return nil
 }
 
-// Limited says whether it is less than all of the table.
-func (s *Scope) Limited() bool { return s.limited }
-
 // Empty says whether nothing is owned.
 func (s *Scope) Empty() bool { return s.limited && len(s.prefixes) == 0 && len(s.marks) == 0 }
 

@@ -22,15 +22,15 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s: check: %v", text, got)
 		}
 	}
-	if s.Empty() || !s.Limited() {
-		t.Error("it is limited, and not empty")
+	if s.Empty() {
+		t.Error("it is not empty")
 	}
 	none, err := ParseScope("owned", " # nothing\n")
 	if err != nil || !none.Empty() || none.Owns(mustParse(t, web).Services[0].ServiceKey) {
 		t.Errorf("nothing owned: %v, %v", none, err)
 	}
 	var all Scope
-	if all.Limited() || all.Empty() || !all.Owns(ServiceKey{}) {
+	if all.Empty() || !all.Owns(ServiceKey{}) {
 		t.Error("the zero value is everything")
 	}
 }

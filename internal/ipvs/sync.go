@@ -19,10 +19,10 @@ type Table interface {
 type Request struct {
 	Table Table
 	File  string // the name of the rules' file, for messages
-	// Load gives the rules that shall be. It is called with the lock held, and
-	// anew each time that the lock was given away meanwhile.
-	Load  func() (*Rules, error)
-	Scope *Scope
+	// Load gives the rules that shall be, and what part of the table they are for.
+	// It is called with the lock held, and anew each time that the lock was given
+	// away meanwhile: what is loaded must be the newest, or an older sync undoes a newer one.
+	Load func() (*Rules, *Scope, error)
 	// Lock keeps out other syncs until unlock is called.
 	Lock func(context.Context) (unlock func(), err error)
 	// Drain is how long a server that is to be deleted has weight 0 before; less, if it
@@ -35,7 +35,7 @@ type Summary struct {
 	Created, Updated, Deleted int
 	// Drained are servers whose weight became 0 because they are to be deleted.
 	Drained int
-	// Unchanged is how many of the rules were there already.
+	// Unchanged is how many of the rules were there already, at the first pass.
 	Unchanged int
 	// Passes is how often the table was read: once if nothing was to be done.
 	Passes   int
@@ -55,14 +55,15 @@ const (
 // since the kernel takes one change at a time and others may write, too.
 //
 // A change that the kernel refuses does not stop the others; but a service of which
-// one was refused loses no server: the one that should have come may be
-// missing. What was refused is in the error, with the line of the file.
+// one was refused loses no server, and no server of it all its weight: the one
+// that should take over may be missing. What was refused is in the error, with
+// the line of the file.
 //
 // While servers drain, the lock is given away, and the rules are loaded anew
 // after that. When ctx ends, Sync stops between two changes.
 func Sync(ctx context.Context, r Request) (Summary, error) {
 	begin := time.Now()
-	s := syncer{Request: r, drainer: drainer{period: r.Drain, since: map[serverID]time.Time{}, now: time.Now}}
+	s := syncer{Request: r, drainer: newDrainer(r.Drain)}
 	err := s.run(ctx)
 	s.summary.Duration = time.Since(begin)
 	return s.summary, err
@@ -76,57 +77,63 @@ type syncer struct {
 
 func (s *syncer) run(ctx context.Context) error {
 	for {
-		waiting, err := s.converge(ctx)
-		if err != nil || waiting == 0 {
-			return err
+		waiting, refused, err := s.converge(ctx)
+		if err != nil {
+			return errors.Join(err, refused)
+		}
+		if waiting == 0 {
+			return refused
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stopped while real servers drain (%d); they stay at weight 0 until the next sync: %w", waiting, context.Cause(ctx))
+			err := fmt.Errorf("stopped while real servers drain (%d); they stay at weight 0 until the next sync: %w", waiting, context.Cause(ctx))
+			return errors.Join(err, refused)
 		case <-time.After(min(drainPoll, s.Drain)):
 		}
 	}
 }
 
-// converge repeats passes until nothing is left but what waits for servers to
-// drain, and says for how many.
-func (s *syncer) converge(ctx context.Context) (waiting int, err error) {
+// converge repeats passes until nothing is left but what the kernel refuses, and what
+// waits for servers to drain; it says for how many.
+func (s *syncer) converge(ctx context.Context) (waiting int, refused, err error) {
 	unlock, err := s.Lock(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer unlock()
-	want, err := s.Load()
+	want, scope, err := s.Load()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	left := 0
 	for range maxPasses {
-		have, err := s.Table.Read(s.Scope)
+		have, err := s.Table.Read(scope)
 		if err != nil {
-			return 0, err
+			return 0, refused, err
 		}
 		ops := Diff(have, want)
 		if s.summary.Passes == 0 {
 			s.summary.Unchanged = Plan(ops, want).Unchanged
 		}
 		s.summary.Passes++
+		s.drainer.forget(ops)
 		ops, waiting = s.drainer.hold(ops)
 		if len(ops) == 0 {
-			return waiting, nil
+			return waiting, nil, nil
 		}
 		left = len(ops)
-		done, refused, err := s.apply(ctx, ops)
+		var done int
+		done, refused, err = s.apply(ctx, ops)
 		if err != nil {
-			return 0, errors.Join(err, refused)
+			return 0, refused, err
 		}
 		if refused != nil && done == 0 {
-			return 0, refused
+			return waiting, refused, nil
 		}
 		// If something was done and something refused, what was refused is tried once
 		// more: it may have been for want of what was done.
 	}
-	return 0, fmt.Errorf("the table does not come to rest: after %d passes %d changes are left; "+
+	return 0, refused, fmt.Errorf("the table does not come to rest: after %d passes %d changes are left; "+
 		"something else writes to it (keepalived, kube-proxy, ipvsadm): stop that, or name what is ours with --owned-vips", maxPasses, left)
 }
 
@@ -151,7 +158,7 @@ func (s *syncer) apply(ctx context.Context, ops []Op) (done int, refused, err er
 		if ctx.Err() != nil {
 			return done, list.ErrorOrNil(), fmt.Errorf("stopped after %d of %d changes; the next sync does the rest: %w", done, len(ops), context.Cause(ctx))
 		}
-		if failed[key] && (op.Verb == DeleteServer || op.Verb == DeleteService) {
+		if failed[key] && op.takesAway() {
 			continue
 		}
 		err := s.Table.Do(op)
@@ -160,6 +167,11 @@ func (s *syncer) apply(ctx context.Context, ops []Op) (done int, refused, err er
 		case err == nil:
 			done++
 			s.summary.count(op)
+			if op.drain {
+				if err := s.drainer.began(op); err != nil {
+					return done, list.ErrorOrNil(), err
+				}
+			}
 		case errors.Is(err, errRaced): // also a server of a service that was refused
 		case errors.As(err, &unavailable):
 			return done, list.ErrorOrNil(), err
@@ -188,6 +200,17 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// takesAway says whether a service may have less to serve it after the operation.
+func (op *Op) takesAway() bool {
+	switch op.Verb {
+	case DeleteServer, DeleteService:
+		return true
+	case EditServer:
+		return op.Server.Weight == 0
+	}
+	return false
+}
+
 // line is the line of the file that the operation comes from; 0 for none.
 func (op *Op) line() int {
 	switch op.Verb {
@@ -214,6 +237,6 @@ func (s *Summary) count(op *Op) {
 	case DeleteServer:
 		s.Deleted++
 	case DeleteService:
-		s.Deleted += 1 + op.Gone
+		s.Deleted += 1 + len(op.Service.Servers)
 	}
 }

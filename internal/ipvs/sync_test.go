@@ -3,6 +3,7 @@ package ipvs
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func request(t *testing.T, m *memory, text string) Request {
 	t.Helper()
 	want := mustParse(t, text)
 	return Request{
-		Table: m, File: "f", Load: func() (*Rules, error) { return want, nil }, Scope: &Scope{},
+		Table: m, File: "f", Load: func() (*Rules, *Scope, error) { return want, &Scope{}, nil },
 		Lock: func(context.Context) (func(), error) { return func() {}, nil },
 	}
 }
@@ -53,7 +54,11 @@ func TestSyncScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := request(t, m, "-A -t 192.0.2.9:80\n")
-	r.Scope = &scope
+	load := r.Load
+	r.Load = func() (*Rules, *Scope, error) {
+		rules, _, err := load()
+		return rules, &scope, err
+	}
 	summary, err := Sync(t.Context(), r)
 	if want := (Summary{Created: 1, Deleted: 3, Passes: 2}); err != nil || summary.counts() != want {
 		t.Errorf("got %+v, %v; want %+v", summary, err, want)
@@ -98,6 +103,40 @@ func TestSyncRefused(t *testing.T) {
 	if got, want := m.rules.String(), "-A -t 192.0.2.1:80 -s wrr\n-a -t 192.0.2.1:80 -r 198.51.100.1:80 -g -w 1\n-A -t 192.0.2.4:80 -s wlc\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+}
+
+// With a drain it is the same: no server of that service goes to weight 0, neither
+// because it is to be deleted nor because the file says so. What drains elsewhere
+// is deleted in the end.
+func TestDrainRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "-A -t 192.0.2.2:80\n-a -t 192.0.2.2:80 -r 198.51.100.1\n"
+		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n-a -t 192.0.2.1:80 -r 198.51.100.2\n"+other+"-a -t 192.0.2.2:80 -r 198.51.100.2\n")
+		second, _ := find(&m.rules, mustParse(t, other).Services[0].ServiceKey)
+		second.Servers[1].connections = 1
+		refuse := true
+		m.before = func(op *Op) error {
+			if refuse && op.Verb == AddServer && op.Server.Address.String() == "198.51.100.9" {
+				return explain(op, unix.EINVAL)
+			}
+			return nil
+		}
+		r := request(t, m, web+"-a -t 192.0.2.1:80 -r 198.51.100.1 -w 0\n-a -t 192.0.2.1:80 -r 198.51.100.9\n"+other)
+		r.Drain = 5 * time.Second
+		summary, err := Sync(t.Context(), r)
+		var refused *RefusedError
+		if !errors.As(err, &refused) || summary.Deleted != 1 || summary.Drained != 1 {
+			t.Errorf("got %v, %+v", err, summary)
+		}
+		if got, want := m.rules.String(), web+"-a -t 192.0.2.1:80 -r 198.51.100.1:80 -g -w 1\n-a -t 192.0.2.1:80 -r 198.51.100.2:80 -g -w 1\n"+
+			"-A -t 192.0.2.2:80 -s wlc\n-a -t 192.0.2.2:80 -r 198.51.100.1:80 -g -w 1\n"; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		refuse = false
+		if summary, err := Sync(t.Context(), r); err != nil || summary.Created != 1 || summary.Updated != 1 || summary.Deleted != 1 {
+			t.Errorf("when it is taken: got %v, %+v", err, summary)
+		}
+	})
 }
 
 // Somebody else adds and deletes the same while we are at it.
@@ -153,9 +192,9 @@ func TestSyncStopped(t *testing.T) {
 func TestSyncBadFile(t *testing.T) {
 	m := table(t, web)
 	r := request(t, m, "")
-	r.Load = func() (*Rules, error) {
+	r.Load = func() (*Rules, *Scope, error) {
 		_, err := Parse("f", "-A -t foo:80")
-		return nil, err
+		return nil, nil, err
 	}
 	summary, err := Sync(t.Context(), r)
 	var fault *Fault
@@ -181,7 +220,7 @@ func TestDrain(t *testing.T) {
 		r := request(t, m, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n")
 		var loaded, locked int
 		load := r.Load
-		r.Load = func() (*Rules, error) { loaded++; return load() }
+		r.Load = func() (*Rules, *Scope, error) { loaded++; return load() }
 		r.Lock = func(context.Context) (func(), error) { locked++; return func() {}, nil }
 		r.Drain = 10 * time.Second
 		summary, err := Sync(t.Context(), r)
@@ -213,9 +252,9 @@ func TestDrainTakenBack(t *testing.T) {
 		again := mustParse(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1 -w 3\n")
 		begin := time.Now()
 		load := r.Load
-		r.Load = func() (*Rules, error) {
+		r.Load = func() (*Rules, *Scope, error) {
 			if time.Since(begin) > 4*time.Second {
-				return again, nil
+				return again, &Scope{}, nil
 			}
 			return load()
 		}
@@ -247,6 +286,42 @@ func TestDrainDisturbed(t *testing.T) {
 	})
 }
 
+// Somebody who always gives the weight back does not keep us for ever.
+func TestDrainAgainstSomebody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n")
+		m.rules.Services[0].Servers[0].connections = 1
+		m.onRead = func() {
+			if m.reads%5 == 0 {
+				m.rules.Services[0].Servers[0].Weight = 1
+			}
+		}
+		r := request(t, m, web)
+		r.Drain = time.Minute
+		_, err := Sync(t.Context(), r)
+		if err == nil || !strings.HasPrefix(err.Error(), "real server 198.51.100.1:80 of service 192.0.2.1:80/TCP does not drain: 10 times it was at weight 0") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestWithDrain(t *testing.T) {
+	from := mustParse(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n-a -t 192.0.2.1:80 -r 198.51.100.2 -w 0\n-A -t 192.0.2.2:80\n-a -t 192.0.2.2:80 -r 198.51.100.1 -w 5\n")
+	to := mustParse(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.3\n")
+	const want = "-a -t 192.0.2.1:80 -r 198.51.100.3:80 -g -w 1\n-e -t 192.0.2.1:80 -r 198.51.100.1:80 -g -w 0\n-e -t 192.0.2.2:80 -r 198.51.100.1:80 -g -w 0\n" +
+		"-d -t 192.0.2.1:80 -r 198.51.100.1:80\n-d -t 192.0.2.1:80 -r 198.51.100.2:80\n-D -t 192.0.2.2:80\n"
+	ops := WithDrain(Diff(from, to))
+	if got := Print(ops); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if s := Plan(ops, to); s != (Summary{Created: 1, Drained: 2, Deleted: 4, Unchanged: 1}) {
+		t.Errorf("got %+v", s)
+	}
+	if got := WithDrain(Diff(&Rules{}, to)); len(got) != 2 {
+		t.Errorf("got\n%s", Print(got))
+	}
+}
+
 func TestDrainStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1\n")
@@ -265,21 +340,23 @@ func TestDrainStopped(t *testing.T) {
 	})
 }
 
-// TestLock: one at a time, and who waits can be stopped.
+// TestLock: one at a time, and who waits is told, and can be stopped.
 func TestLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new", "lock")
-	unlock, err := Lock(t.Context(), file)
+	silent := func() {}
+	unlock, err := Lock(t.Context(), file, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*lockPoll)
-	defer cancel()
-	if _, err := Lock(ctx, file); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the second got %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	told := 0
+	if _, err := Lock(ctx, file, func() { told++; cancel() }); !errors.Is(err, context.Canceled) || told != 1 ||
+		err.Error() != "stopped while another sync has "+file+" locked: context canceled" {
+		t.Errorf("the second got %v, told %d times", err, told)
 	}
 	got := make(chan error)
 	go func() {
-		unlock, err := Lock(t.Context(), file)
+		unlock, err := Lock(t.Context(), file, silent)
 		if err == nil {
 			unlock()
 		}
@@ -288,5 +365,27 @@ func TestLock(t *testing.T) {
 	unlock()
 	if err := <-got; err != nil {
 		t.Errorf("the third got %v", err)
+	}
+	// Whoever waits for a file that is deleted takes the one that is there then.
+	unlock, err = Lock(t.Context(), file, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	unlock2, err := Lock(t.Context(), file, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	ctx, cancel = context.WithTimeout(t.Context(), 3*lockPoll)
+	defer cancel()
+	if _, err := Lock(ctx, file, silent); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the file that is there is not locked: %v", err)
+	}
+	unlock2()
+	if _, err := Lock(t.Context(), filepath.Join(file, "below"), silent); err == nil || !strings.Contains(err.Error(), "must be a folder that this user may write to") {
+		t.Errorf("got %v", err)
 	}
 }
