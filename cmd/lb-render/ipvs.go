@@ -16,9 +16,10 @@ import (
 	"github.com/lb-render/lb-render/internal/ipvs"
 )
 
-// ipvsLock keeps two syncs apart. It is no option of every day, and does not
-// follow the agent's runtimeDir: a sync by hand must meet that of the agent.
-const ipvsLock = "/run/lb-render/ipvs.lock"
+// ipvsLock keeps two syncs apart. It does not follow the agent's runtimeDir: a
+// sync by hand must meet that of the agent. It must not end in .lock: the agent has
+// OUTPUT.lock there locked while the reload command runs, which is we.
+const ipvsLock = "/run/lb-render/ipvs-sync"
 
 func (p *program) ipvsCommand() *cobra.Command {
 	cmd := &cobra.Command{
