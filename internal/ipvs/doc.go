@@ -13,8 +13,9 @@
 //
 //	rules.go                   Rules, Service, Server: what a file and the kernel have in common
 //	scheduler.go               schedulers and their flags
-//	parse.go line.go option.go fault.go
+//	parse.go parse_service.go parse_server.go value.go
 //	                           the syntax of ipvsadm-save(8), and every fault in it with its place
+//	line.go option.go fault.go a line's words and options, ipvsadm's options, a fault
 //	print.go                   the same syntax, in one canonical form
 //	diff.go                    from one set of rules to another, in an order that serves all the while
 //	scope.go                   what of the table is ours, where it is not all of it

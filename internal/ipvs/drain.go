@@ -70,22 +70,6 @@ func (d *drainer) began(op *Op) error {
 	return nil
 }
 
-// forget is for a server that is wanted again, or is gone: if it is to be deleted later, it
-// drains anew.
-func (d *drainer) forget(ops []Op) {
-	leaving := map[serverID]bool{}
-	for i := range ops {
-		for _, s := range ops[i].gone() {
-			leaving[serverID{ops[i].Service.ServiceKey, s.ServerKey}] = true
-		}
-	}
-	for id := range d.since {
-		if !leaving[id] {
-			delete(d.since, id)
-		}
-	}
-}
-
 // gone are the servers that a deletion takes away.
 func (op *Op) gone() []*Server {
 	switch op.Verb {

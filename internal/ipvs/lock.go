@@ -37,11 +37,11 @@ func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err 
 			return nil, err
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && isAt(f, file) {
+		if err == nil {
 			return func() { f.Close() }, nil
 		}
 		f.Close() // who comes next takes the file that is there then
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, fmt.Errorf("flock %s: %w", file, err)
 		}
 		if !told && time.Since(begin) > lockNotice {
@@ -54,15 +54,4 @@ func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err 
 		case <-time.After(lockPoll):
 		}
 	}
-}
-
-// isAt says whether the file is still the one of that name. A lock on one that
-// was deleted keeps out nobody.
-func isAt(f *os.File, name string) bool {
-	open, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(name)
-	return err == nil && os.SameFile(open, named)
 }

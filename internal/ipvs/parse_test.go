@@ -153,6 +153,7 @@ func TestFaults(t *testing.T) {
 		{"-A -t 192.0.2.1:80 -s -p", `f:1:20: -s needs a value: a scheduler such as wrr`},
 		{"-A -t 192.0.2.1:80 --scheduel rr -Q 5 -p", `f:1:20: unknown option "--scheduel"|f:1:34: unknown option "-Q"`},
 		{"A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 198.51.100.1", `f:1:1: unexpected argument "A"`},
+		{"web\n-a -t 192.0.2.1:80 -r 198.51.100.1", `f:1:1: unexpected argument "web"`},
 		{"-B -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 198.51.100.1", `f:1:1: unknown option "-B"`},
 		{"-A -t 192.0.2.1:80 -p 0", `f:1:23: -p "0": must be a number from 1 to 2678400`},
 		{"-A -t 192.0.2.1:80 -p 2678401", `f:1:23: -p "2678401": must be a number from 1 to 2678400`},

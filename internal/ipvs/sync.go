@@ -44,7 +44,7 @@ type Summary struct {
 
 const (
 	// maxPasses is how often the table is read before we take it that somebody
-	// undoes what we do. One is enough where nobody else writes.
+	// undoes what we do. Two are enough where nobody else writes.
 	maxPasses = 10
 	// drainPoll is how often a server that drains is looked at.
 	drainPoll = time.Second
@@ -79,7 +79,7 @@ func (s *syncer) run(ctx context.Context) error {
 	for {
 		waiting, refused, err := s.converge(ctx)
 		if err != nil {
-			return errors.Join(err, refused)
+			return both(err, refused)
 		}
 		if waiting == 0 {
 			return refused
@@ -87,10 +87,18 @@ func (s *syncer) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			err := fmt.Errorf("stopped while real servers drain (%d); they stay at weight 0 until the next sync: %w", waiting, context.Cause(ctx))
-			return errors.Join(err, refused)
+			return both(err, refused)
 		case <-time.After(min(drainPoll, s.Drain)):
 		}
 	}
+}
+
+// both is why it ended, and what was refused before, in one list.
+func both(err, refused error) error {
+	if refused == nil {
+		return err
+	}
+	return multierror.Append(err, refused)
 }
 
 // converge repeats passes until nothing is left but what the kernel refuses, and what
@@ -116,7 +124,6 @@ func (s *syncer) converge(ctx context.Context) (waiting int, refused, err error)
 			s.summary.Unchanged = Plan(ops, want).Unchanged
 		}
 		s.summary.Passes++
-		s.drainer.forget(ops)
 		ops, waiting = s.drainer.hold(ops)
 		if len(ops) == 0 {
 			return waiting, nil, nil

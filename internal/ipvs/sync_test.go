@@ -189,6 +189,24 @@ func TestSyncStopped(t *testing.T) {
 	}
 }
 
+// What was refused before it stopped is told, too.
+func TestSyncStoppedAfterRefusal(t *testing.T) {
+	m := table(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	m.before = func(op *Op) error {
+		cancel()
+		return explain(op, unix.ENOENT)
+	}
+	_, err := Sync(ctx, request(t, m, web+"-A -t 192.0.2.2:80\n"))
+	var list interface{ WrappedErrors() []error }
+	if !errors.As(err, &list) || len(list.WrappedErrors()) != 2 {
+		t.Fatalf("got %v", err)
+	}
+	if got := list.WrappedErrors(); !strings.HasPrefix(got[0].Error(), "stopped after 0 of 2 changes") || !strings.HasPrefix(got[1].Error(), "f:1: -A -t 192.0.2.1:80") {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestSyncBadFile(t *testing.T) {
 	m := table(t, web)
 	r := request(t, m, "")
@@ -239,6 +257,21 @@ func TestDrain(t *testing.T) {
 		}
 		if summary.Deleted != 4 || summary.Drained != 3 || summary.Updated != 0 || locked != 11 || loaded != locked {
 			t.Errorf("got %+v, locked %d times, loaded %d times", summary, locked, loaded)
+		}
+	})
+}
+
+// A server that had weight 0 before, since who knows when, drains like the others.
+func TestDrainOfQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := table(t, web+"-a -t 192.0.2.1:80 -r 198.51.100.1 -w 0\n-a -t 192.0.2.1:80 -r 198.51.100.2 -w 0\n")
+		m.rules.Services[0].Servers[0].connections = 1
+		r := request(t, m, web)
+		r.Drain = 10 * time.Second
+		begin := time.Now()
+		summary, err := Sync(t.Context(), r)
+		if took := time.Since(begin); err != nil || took != 10*time.Second || summary.Drained != 0 || summary.Deleted != 2 {
+			t.Errorf("got %v, %+v after %v", err, summary, took)
 		}
 	})
 }
