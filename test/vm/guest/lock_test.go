@@ -56,7 +56,7 @@ func TestTogether(t *testing.T) {
 }
 
 // TestWaitsForLock: a sync that finds another one at work changes nothing before
-// that has ended, and then takes its file as it is at that time.
+// that has ended, and then takes its files as they are at that time.
 func TestWaitsForLock(t *testing.T) {
 	start(t)
 	if err := os.RemoveAll(lockDir); err != nil {
@@ -75,15 +75,15 @@ func TestWaitsForLock(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	const now = "-A -t 192.0.2.1:443 -s wrr\n"
+	const now = "-A -t 192.0.2.2:443 -s wrr\n"
 	want := stateOf(t, now)
-	file := write(t, "rules", "-A -t 192.0.2.1:80 -s rr\n")
+	file, owned := write(t, "rules", "-A -t 192.0.2.1:80 -s rr\n"), write(t, "owned", "192.0.2.1\n")
 	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer said.Close()
-	p := prepare("", "lb-render", "ipvs", "sync", file)
+	p := prepare("", "lb-render", "ipvs", "sync", file, "--owned-from", owned)
 	defer p.cancel()
 	p.Stderr = said
 	if err := p.Start(); err != nil {
@@ -98,8 +98,10 @@ func TestWaitsForLock(t *testing.T) {
 	if n := entries(t); n != 0 {
 		t.Errorf("there are %d entries before the lock is free", n)
 	}
-	if err := os.WriteFile(file, []byte(now), 0o644); err != nil {
-		t.Fatal(err)
+	for path, text := range map[string]string{file: now, owned: "192.0.2.2\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	freed := time.Now()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_UN); err != nil {
