@@ -30,7 +30,7 @@ unit: build
 # What needs a kernel with IPVS, in a virtual machine (test/vm). It wants root and
 # apt-get, for QEMU, a kernel and ipvsadm; elsewhere it is left out, and says so.
 test-vm: build
-	cd test/vm && $(GO) test -count=1 -timeout 20m -v ./...
+	cd test/vm && $(GO) test -count=1 -timeout 20m -v .
 
 # The binary against a real control plane (test/e2e). Some of the tests wait more
 # than they work, so there may be more of them at once than cores.
