@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,26 +29,27 @@ time over netlink. No connection is lost to it, as many are to "ipvsadm -C; ipvs
 
 // ipvsFlags are those that say which part of the table a file speaks for.
 type ipvsFlags struct {
-	ownedVIPs, ownedFrom string
-	set                  *pflag.FlagSet
+	ownedVIPs string
+	from      textFile // --owned-from
+	set       *pflag.FlagSet
 }
 
 func (f *ipvsFlags) add(cmd *cobra.Command) {
 	f.set = cmd.Flags()
 	f.set.StringVar(&f.ownedVIPs, "owned-vips", "", "what of the table is this file's: addresses, prefixes and fwmark:N, with commas between; all else is left alone. "+
 		"Without it the file is the whole table")
-	f.set.StringVar(&f.ownedFrom, "owned-from", "", "the same from a file, with commas, blanks or lines between; # begins a comment")
+	f.set.StringVar(&f.from.path, "owned-from", "", "the same from a file, with commas, blanks or lines between; # begins a comment")
 	cmd.MarkFlagsMutuallyExclusive("owned-vips", "owned-from")
 }
 
-func (f *ipvsFlags) scope() (ipvs.Scope, error) {
+func (f *ipvsFlags) scope(ctx context.Context) (ipvs.Scope, error) {
 	switch {
 	case f.set.Changed("owned-from"):
-		text, err := os.ReadFile(f.ownedFrom)
+		text, err := f.from.read(ctx)
 		if err != nil {
 			return ipvs.Scope{}, fmt.Errorf("--owned-from: %w", err)
 		}
-		return ipvs.ParseScope(f.ownedFrom, string(text))
+		return ipvs.ParseScope(f.from.name(), text)
 	case f.set.Changed("owned-vips"):
 		s, err := ipvs.ParseScope("--owned-vips", f.ownedVIPs)
 		if err == nil && s.Empty() {

@@ -20,11 +20,11 @@ neither IPVS nor rights.
 Exit code: 0 the file is good, 1 it is not.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			scope, err := flags.scope()
+			scope, err := flags.scope(cmd.Context())
 			if err != nil {
 				return p.faults(1, err)
 			}
-			parsed, err := (&rulesFile{path: args[0], stdin: p.stdin}).read(cmd.Context(), &scope)
+			parsed, err := (&textFile{path: args[0], stdin: p.stdin}).rules(cmd.Context(), &scope)
 			if err != nil {
 				return p.faults(1, err)
 			}

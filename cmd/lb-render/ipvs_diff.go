@@ -21,11 +21,11 @@ what sync would do, as lines for ipvsadm(8): -A, -a, -E, -e, -d and -D.
 Exit code: 0 nothing differs, 1 something does, 2 an error, or no IPVS, or no right to it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			scope, err := flags.scope()
+			scope, err := flags.scope(cmd.Context())
 			if err != nil {
 				return p.faults(2, err)
 			}
-			want, err := (&rulesFile{path: args[0], stdin: p.stdin}).read(cmd.Context(), &scope)
+			want, err := (&textFile{path: args[0], stdin: p.stdin}).rules(cmd.Context(), &scope)
 			if err != nil {
 				return p.faults(2, err)
 			}
@@ -36,7 +36,7 @@ Exit code: 0 nothing differs, 1 something does, 2 an error, or no IPVS, or no ri
 					return &exitError{2, errors.New("--against: the standard input is FILE already")}
 				}
 				all := ipvs.Scope{} // what is not ours may be there
-				parsed, err := (&rulesFile{path: against, stdin: p.stdin}).read(cmd.Context(), &all)
+				parsed, err := (&textFile{path: against, stdin: p.stdin}).rules(cmd.Context(), &all)
 				if err != nil {
 					return p.faults(2, err)
 				}

@@ -70,13 +70,13 @@ Exit code: 0 the table is as the file says, 1 it is not, or the file has mistake
 2 without IPVS or the right to it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := &rulesFile{path: args[0], stdin: p.stdin}
+			file := &textFile{path: args[0], stdin: p.stdin}
 			load := func() (*ipvs.Rules, *ipvs.Scope, error) {
-				scope, err := flags.scope()
+				scope, err := flags.scope(cmd.Context())
 				if err != nil {
 					return nil, nil, err
 				}
-				parsed, err := file.read(cmd.Context(), &scope)
+				parsed, err := file.rules(cmd.Context(), &scope)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -85,8 +85,10 @@ Exit code: 0 the table is as the file says, 1 it is not, or the file has mistake
 			if _, _, err := load(); err != nil { // before anybody waits for it
 				return p.faults(1, err)
 			}
-			if drain > 0 && file.text != nil && !dryRun {
-				return fmt.Errorf("--drain needs a file, which is read anew after each wait; %s can be read once, and an older text would undo a newer one", file.name())
+			for _, f := range []*textFile{file, &flags.from} {
+				if drain > 0 && f.text != nil && !dryRun {
+					return fmt.Errorf("--drain needs a file, which is read anew after each wait; %s can be read once, and an older text would undo a newer one", f.name())
+				}
 			}
 			kernel, err := ipvs.OpenKernel()
 			if err != nil {

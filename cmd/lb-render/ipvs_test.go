@@ -14,9 +14,9 @@ import (
 	"github.com/lb-render/lb-render/internal/ipvs"
 )
 
-// TestRulesFileOfAPipe: a pipe can be read once. sync reads its file when it begins and again
+// TestTextFileOfAPipe: a pipe can be read once. sync reads its file when it begins and again
 // with the lock; the second time a pipe is empty, which would be an empty table.
-func TestRulesFileOfAPipe(t *testing.T) {
+func TestTextFileOfAPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -26,9 +26,9 @@ func TestRulesFileOfAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	f := rulesFile{path: fmt.Sprintf("/dev/fd/%d", r.Fd())}
+	f := textFile{path: fmt.Sprintf("/dev/fd/%d", r.Fd())}
 	for range 3 {
-		parsed, err := f.read(t.Context(), &ipvs.Scope{})
+		parsed, err := f.rules(t.Context(), &ipvs.Scope{})
 		if err != nil || parsed.Len() != 1 {
 			t.Fatalf("got %v, %v", parsed, err)
 		}
@@ -36,13 +36,13 @@ func TestRulesFileOfAPipe(t *testing.T) {
 }
 
 // A file is read anew each time.
-func TestRulesFileIsReadAnew(t *testing.T) {
-	f := rulesFile{path: filepath.Join(t.TempDir(), "rules")}
+func TestTextFileIsReadAnew(t *testing.T) {
+	f := textFile{path: filepath.Join(t.TempDir(), "rules")}
 	for n, text := range []string{"", "-A -t 192.0.2.1:80\n", "-A -t 192.0.2.1:80\n-A -t 192.0.2.2:80\n"} {
 		if err := os.WriteFile(f.path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := f.read(t.Context(), &ipvs.Scope{})
+		parsed, err := f.rules(t.Context(), &ipvs.Scope{})
 		if err != nil || parsed.Len() != n {
 			t.Fatalf("got %v, %v", parsed, err)
 		}
@@ -50,14 +50,14 @@ func TestRulesFileIsReadAnew(t *testing.T) {
 }
 
 // Who waits for a pipe that nobody writes to can be stopped.
-func TestRulesFileOfASilentPipe(t *testing.T) {
-	f := rulesFile{path: filepath.Join(t.TempDir(), "fifo")}
+func TestTextFileOfASilentPipe(t *testing.T) {
+	f := textFile{path: filepath.Join(t.TempDir(), "fifo")}
 	if err := unix.Mkfifo(f.path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := f.read(ctx, &ipvs.Scope{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.read(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	w, err := os.OpenFile(f.path, os.O_RDWR, 0) // lets the reader go

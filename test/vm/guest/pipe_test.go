@@ -14,7 +14,7 @@ func TestPipes(t *testing.T) {
 	file := write(t, "rules", rules)
 	for _, command := range []string{
 		"lb-render ipvs sync - < FILE", "cat FILE | lb-render ipvs sync -", "cat FILE | lb-render ipvs sync /dev/fd/0",
-		"lb-render ipvs sync <(cat FILE)", "mkfifo FILE.fifo && { cat FILE > FILE.fifo & } && lb-render ipvs sync FILE.fifo",
+		"lb-render ipvs sync <(cat FILE)", "lb-render ipvs sync FILE --owned-from <(echo 192.0.2.0/24)", "mkfifo FILE.fifo && { cat FILE > FILE.fifo & } && lb-render ipvs sync FILE.fifo",
 	} {
 		reset(t, manyRules(3, 1, "rr"))
 		must(t, "bash", "-c", strings.ReplaceAll(command, "FILE", file))

@@ -9,38 +9,47 @@ import (
 	"github.com/lb-render/lb-render/internal/ipvs"
 )
 
-// rulesFile reads rules, as often as they are asked for.
-type rulesFile struct {
-	path  string // - is the standard input
-	stdin io.Reader
+// textFile is a file that may be read more than once.
+type textFile struct {
+	path  string
+	stdin io.Reader // for the path -; without it that is a file like any other
 	// text is what was read of something that can be read just once: the standard
-	// input or a pipe, which the second time would be an empty file, that is an empty table.
+	// input or a pipe. The second time it would be empty, and an empty file of rules is
+	// an empty table.
 	text *string
 }
 
 // name is the file's for messages.
-func (f *rulesFile) name() string {
-	if f.path == "-" {
+func (f *textFile) name() string {
+	if f.isStdin() {
 		return "stdin"
 	}
 	return f.path
 }
 
-func (f *rulesFile) read(ctx context.Context, scope *ipvs.Scope) (*ipvs.Parsed, error) {
-	if f.text == nil {
-		text, once, err := f.content(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if once {
-			f.text = &text
-		}
-		return f.parse(text, scope)
+func (f *textFile) isStdin() bool { return f.path == "-" && f.stdin != nil }
+
+// read reads the file anew, where that can be done.
+func (f *textFile) read(ctx context.Context) (string, error) {
+	if f.text != nil {
+		return *f.text, nil
 	}
-	return f.parse(*f.text, scope)
+	text, once, err := f.content(ctx)
+	if err != nil {
+		return "", err
+	}
+	if once {
+		f.text = &text
+	}
+	return text, nil
 }
 
-func (f *rulesFile) parse(text string, scope *ipvs.Scope) (*ipvs.Parsed, error) {
+// rules are those of the file, which must be in scope.
+func (f *textFile) rules(ctx context.Context, scope *ipvs.Scope) (*ipvs.Parsed, error) {
+	text, err := f.read(ctx)
+	if err != nil {
+		return nil, err
+	}
 	parsed, err := ipvs.Parse(f.name(), text)
 	if err != nil {
 		return nil, err
@@ -50,7 +59,7 @@ func (f *rulesFile) parse(text string, scope *ipvs.Scope) (*ipvs.Parsed, error) 
 
 // content reads the file, and says whether that can be done just once. It waits for
 // the other end of a pipe no longer than ctx.
-func (f *rulesFile) content(ctx context.Context) (text string, once bool, err error) {
+func (f *textFile) content(ctx context.Context) (text string, once bool, err error) {
 	type result struct {
 		text []byte
 		once bool
@@ -62,7 +71,7 @@ func (f *rulesFile) content(ctx context.Context) (text string, once bool, err er
 		defer func() { read <- r }()
 		in := f.stdin
 		r.once = true
-		if f.path != "-" {
+		if !f.isStdin() {
 			file, err := os.Open(f.path)
 			if err != nil {
 				r.err = err
@@ -76,7 +85,7 @@ func (f *rulesFile) content(ctx context.Context) (text string, once bool, err er
 			}
 			in, r.once = file, !info.Mode().IsRegular()
 		}
-		if r.text, r.err = io.ReadAll(in); r.err != nil && f.path == "-" {
+		if r.text, r.err = io.ReadAll(in); r.err != nil && f.isStdin() {
 			r.err = fmt.Errorf("reading the standard input: %w", r.err)
 		}
 	}()
